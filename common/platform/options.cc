@@ -31,7 +31,10 @@ const OptionInfo kOptionTable[kOptions] = {
      "recently live if that is more"},
     {"huge_pages", 1, 0, 1, nullptr,
      "1: ask for transparent huge pages beyond the first chunks, while they come fast; 0: never"},
-    {"bind", 1, 0, 2, "off|preferred|strict", "how memory is bound to its NUMA node"},
+    {"bind", 1, 0, 2, "off|preferred|strict",
+     "how memory is bound to its NUMA node; preferred: not if the process has a memory policy, as "
+     "by "
+     "numactl"},
     {"region_mib", 0, 0, 1 << 26, nullptr,
      "address space (MiB) planned for each node; 0: twice the memory"},
     {"populate_mib", 0, 0, 1048576, nullptr,

@@ -39,10 +39,12 @@ bool grants(size_t bytes);
 // give up the right to open files later.
 bool overcommits();
 
-// An address near the end of what the program may use, and bits that differ from run to run.
+// An address near the end of what the program may use, and over how many bytes below it memory may
+// lie: all, unless a sanitizer has its own memory there; 0 if memory is to lie at the same place in
+// every run.
 struct Landmark {
   uintptr_t address;
-  uint64_t random;
+  size_t spread;
 };
 Landmark landmark();
 

@@ -111,7 +111,8 @@ struct NodeSet {
 
 // The nodes whose memory the process may use: those of its cpuset, and, if its memory is bound
 // (numactl --membind), only the bound ones among them. False if the kernel refuses to report them.
-bool read_allowed(NodeSet& allowed) {
+// Also tells whether the process has a policy, if there is a choice.
+bool read_allowed(NodeSet& allowed, bool& has_policy) {
   if (syscall(SYS_get_mempolicy, nullptr, allowed.words, kKernelNodes, nullptr,
               MPOL_F_MEMS_ALLOWED) != 0)
     return false;
@@ -119,6 +120,7 @@ bool read_allowed(NodeSet& allowed) {
   int mode = MPOL_DEFAULT;
   NodeSet bound;
   if (syscall(SYS_get_mempolicy, &mode, bound.words, kKernelNodes, nullptr, 0UL) != 0) return true;
+  has_policy = chooses_nodes(mode, bound.count() > 0);
   if ((mode & ~MPOL_MODE_FLAGS) != MPOL_BIND) return true;
   const NodeSet left = allowed.both(bound);
   // A mask that is relative to the cpuset may have no node in common with it.
@@ -247,7 +249,7 @@ void count_allowed_cpus(Topology& topology) {
 
 void read_nodes(Topology& topology) {
   NodeSet allowed;
-  if (!read_allowed(allowed) && !read_allowed_of_status(allowed)) return;
+  if (!read_allowed(allowed, topology.has_policy) && !read_allowed_of_status(allowed)) return;
   unsigned count = 0;
   for (unsigned id = 0; id < kKernelNodes && count < kMaxNodes; id++) {
     if (allowed.has(id)) topology.kernel_id[count++] = static_cast<uint16_t>(id);
@@ -273,6 +275,18 @@ void read_nodes(Topology& topology) {
 }
 
 }  // namespace
+
+bool chooses_nodes(int mode, bool names_nodes) {
+  switch (mode & ~MPOL_MODE_FLAGS) {
+    case MPOL_DEFAULT:
+    case MPOL_LOCAL:
+      return false;
+    case MPOL_PREFERRED:
+      return names_nodes;  // else it is what older kernels call MPOL_LOCAL
+    default:
+      return true;
+  }
+}
 
 NEAR_COLD void read_topology(Topology& topology) {
   const SavedErrno saved;

@@ -22,6 +22,7 @@ struct alignas(128) Topology {
   unsigned count = 1;                        // nodes that have memory
   unsigned unused = 0;                       // nodes with memory that are not counted in `count`
   bool real = true;                          // false: from text; memory is not bound
+  bool has_policy = false;                   // the process was started with one that chooses nodes
   uint16_t kernel_id[kMaxNodes] = {};        // the kernel's number of a node
   uint16_t cpus[kMaxNodes] = {1};            // CPUs of a node that the process may use, at least 1
   uint8_t node_of_cpu[kMaxCpus] = {};        // CPUs out of range belong to node 0
@@ -39,6 +40,11 @@ struct alignas(128) Topology {
     return said != 0 ? said : kRemoteDistance;
   }
 };
+
+// True of a memory policy, as get_mempolicy tells it, that chooses nodes: the process or its parent
+// has set it (numactl --interleave, --preferred, --membind). Other policies take memory where the
+// thread runs. `names_nodes`: its set of nodes is not empty.
+bool chooses_nodes(int mode, bool names_nodes);
 
 // Fills `topology` from the running kernel. If the kernel does not report the nodes, or which node
 // a CPU belongs to, the topology has one node, and memory is not bound.

@@ -52,10 +52,10 @@ NEAR_API int near_malloc_trim(size_t) noexcept {
 NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
   const near::design::Footprint now = near::design::footprint();
   struct mallinfo2 info{};
-  info.arena = now.committed;
+  info.arena = now.committed - now.large;
   info.hblks = now.large_blocks;
   info.hblkhd = now.large;
-  info.uordblks = now.in_use;
+  info.uordblks = now.in_use - now.large;
   info.fordblks = now.committed - now.in_use;
   return info;
 }

@@ -78,7 +78,8 @@ NEAR_API NEAR_MALLOC_LIKE void* near_aligned_alloc(size_t alignment, size_t size
 /* --- POSIX, BSD, glibc --- */
 
 /* Stores an aligned block in `*out` and returns 0, or returns EINVAL (alignment not a power of two
- * multiple of sizeof(void*)) or ENOMEM and leaves `*out` and `errno` alone. [POSIX.1-2017] */
+ * multiple of sizeof(void*)) or ENOMEM and leaves `*out` alone. ENOMEM is in `errno` too, as with
+ * glibc; the other results leave `errno` alone. [POSIX.1-2017; glibc] */
 NEAR_API int near_posix_memalign(void** out, size_t alignment, size_t size) NEAR_NOEXCEPT;
 
 /* As `near_aligned_alloc`; an alignment that is no power of two is rounded up to one, as glibc
@@ -96,7 +97,10 @@ NEAR_API NEAR_MALLOC_LIKE void* near_pvalloc(size_t size) NEAR_NOEXCEPT;
 NEAR_API void* near_reallocarray(void* block, size_t count, size_t size) NEAR_NOEXCEPT;
 
 /* The bytes usable at `block`, at least what was asked for; 0 for NULL. For a block of another
- * allocator in the process, this is what that allocator says. [glibc] */
+ * allocator in the process, this is what that allocator says. A freed block must not be passed. The
+ * result for it is 0 if the allocator knows of the free: for a large block, for the block of its
+ * span that was freed last, and in the `check` build for every block; else the size that the block
+ * had. [glibc] */
 NEAR_API size_t near_malloc_usable_size(void* block) NEAR_NOEXCEPT;
 
 /* Gives all free memory that can be given back to the system at once, except about `pad` bytes;
@@ -108,10 +112,10 @@ NEAR_API int near_malloc_trim(size_t pad) NEAR_NOEXCEPT;
  * needs. Unknown parameters return 0. [SVID] */
 NEAR_API int near_mallopt(int parameter, int value) NEAR_NOEXCEPT;
 
-/* Totals in glibc's structures: `arena` committed bytes, `uordblks` bytes in live blocks (free
- * blocks in the lists that threads allocate from now count as live), `fordblks` free bytes,
- * `hblks`/`hblkhd` large blocks and their bytes, `keepcost` what a trim could give back. `mallinfo`
- * saturates at INT_MAX. [glibc] */
+/* Totals in glibc's structures: `hblks`/`hblkhd` large blocks and their bytes, `arena` the other
+ * committed bytes, `uordblks` the part of `arena` in live blocks (free blocks in the lists that
+ * threads allocate from now count as live), `fordblks` the free part, `keepcost` what a trim could
+ * give back. So `uordblks` + `hblkhd` bytes are in use. `mallinfo` saturates at INT_MAX. [glibc] */
 NEAR_API struct mallinfo near_mallinfo(void) NEAR_NOEXCEPT;
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 33))
 NEAR_API struct mallinfo2 near_mallinfo2(void) NEAR_NOEXCEPT;

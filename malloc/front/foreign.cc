@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "front/invalid.h"
 #include "platform/address.h"
+#include "platform/libc_block.h"
 #include "sizes/size_class.h"
 
 namespace near {
@@ -17,12 +18,6 @@ extern const char kHasStandardNames NEAR_HIDDEN __attribute__((weak));
 
 namespace {
 
-// True if the pointer could be a block of another allocator in this process.
-bool may_be_another_allocators(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % kBlockAlign == 0 && !is_in_loaded_object(pointer) &&
-         !is_on_this_stack(pointer) && is_readable(pointer);
-}
-
 // A function of the other allocator: the next definition of the name if this library exports the
 // standard names, else the one that the process uses. It is looked up once.
 template <class Function>
@@ -30,7 +25,20 @@ class OtherAllocators {
  public:
   explicit constexpr OtherAllocators(const char* name) : name_(name) {}
 
-  // Null in a program that has no other allocator.
+  // The function if the pointer could be a block of the allocator in this process that has it; else
+  // null, and in a program that has no other allocator.
+  Function* for_block(const void* pointer) {
+    if (reinterpret_cast<uintptr_t>(pointer) % kBlockAlign != 0 || is_in_loaded_object(pointer) ||
+        is_on_this_stack(pointer) || !is_readable(pointer)) {
+      return nullptr;
+    }
+    Function* const function = get();
+    // The blocks of the C library are known; those of another allocator, in its place, are not.
+    const bool is_libcs = is_in_c_library(reinterpret_cast<const void*>(function));
+    return !is_libcs || looks_like_libc_block(pointer) ? function : nullptr;
+  }
+
+ private:
   Function* get() {
     Function* function = found_.load(kRelaxed);  // relaxed: every thread finds the same function
     if (unlikely(function == nullptr)) {
@@ -41,7 +49,6 @@ class OtherAllocators {
     return function;
   }
 
- private:
   const char* name_;
   Atomic<Function*> found_{nullptr};
 };
@@ -53,24 +60,19 @@ constinit OtherAllocators<size_t(void*)> other_usable_size("malloc_usable_size")
 }  // namespace
 
 NEAR_COLD void release_foreign(void* pointer) {
-  if (may_be_another_allocators(pointer)) {
-    if (auto* const free = other_free.get()) return free(pointer);
-  }
+  if (auto* const free = other_free.for_block(pointer)) return free(pointer);
   report_invalid(pointer, "it is not a block of this allocator");
 }
 
 NEAR_COLD void* reallocate_foreign(void* pointer, size_t size) {
-  if (may_be_another_allocators(pointer)) {
-    if (auto* const realloc = other_realloc.get()) return realloc(pointer, size);
-  }
+  if (auto* const realloc = other_realloc.for_block(pointer)) return realloc(pointer, size);
   report_invalid(pointer, "realloc of what is not a block of this allocator");
   errno = ENOMEM;
   return nullptr;
 }
 
 NEAR_COLD size_t usable_size_of_foreign(const void* pointer) {
-  if (!may_be_another_allocators(pointer)) return 0;
-  auto* const usable_size = other_usable_size.get();
+  auto* const usable_size = other_usable_size.for_block(pointer);
   return usable_size != nullptr ? usable_size(const_cast<void*>(pointer)) : 0;
 }
 

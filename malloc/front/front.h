@@ -94,13 +94,25 @@ void* allocate_zeroed(size_t count, size_t size);
 
 void* reallocate(void* pointer, size_t size);
 
-// Returns the bytes usable at `pointer`; 0 if it is null or no live block. For a block of another
-// allocator it asks that allocator.
+// Returns the bytes usable at `pointer`; 0 if it is null, no block, or a block that is known to be
+// freed: a large one, the one that its span got back last, a spare one, and in the check build
+// every one. For a block of another allocator it asks that allocator.
 size_t usable_size(const void* pointer);
 
-// free_sized, free_aligned_sized, sized delete: the check build compares `size` with the block.
+// True if realloc keeps a block of `usable` bytes for `size` bytes: they fit, and they fill at
+// least half of it, or the block is tiny.
+NEAR_INLINE bool fits_well(size_t size, size_t usable) {
+  return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
+}
+
+// free_sized: the check build compares `size` with the block.
 NEAR_INLINE void release_sized(void* pointer, size_t size) {
-  if constexpr (kCheckBuild) check_size(pointer, size);
+  if constexpr (kCheckBuild) check_size(pointer, size, kBlockAlign, Resized::maybe);
+  release(pointer);
+}
+// free_aligned_sized and sized delete, for blocks that realloc does not get.
+NEAR_INLINE void release_sized(void* pointer, size_t size, size_t alignment) {
+  if constexpr (kCheckBuild) check_size(pointer, size, alignment, Resized::never);
   release(pointer);
 }
 

@@ -92,6 +92,10 @@ NEAR_COLD void report_invalid(const void* pointer, const char* what) {
   react("invalid free of %p: %s", pointer, what);
 }
 
+NEAR_COLD void report_list(const void* block, const char* what) {
+  react("invalid free list at %p: %s", block, what);
+}
+
 NEAR_COLD void report_damage() {
   const Damage damage = take_damage();
   if (!damage.present()) return;  // another thread reported it first

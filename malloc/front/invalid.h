@@ -13,6 +13,9 @@ namespace near {
 // whether it aborts or returns.
 void report_invalid(const void* pointer, const char* what);
 
+// Reports a block of a free list that must not be in one. As report_invalid.
+void report_list(const void* block, const char* what);
+
 // Frees a pointer that no region holds: passes another allocator's block to that allocator, and
 // reports anything else.
 void release_foreign(void* pointer);

@@ -39,8 +39,11 @@ void* take_if_sampled(unsigned node, size_t asked, const Request& wanted, NodePo
 void* take_from(Heap* heap, unsigned node, const Request& wanted) {
   if (wanted.is_large()) return allocate_large_at(node, wanted.size, wanted.alignment);
   if (heap == nullptr) return nullptr;
-  const LockGuard guard(heap->lock);
-  void* block = heap->take_locked(wanted.size_class);
+  void* block = nullptr;
+  {
+    const LockGuard guard(heap->lock);
+    block = heap->take_locked(wanted.size_class);
+  }
   if (block != nullptr) record_held(static_cast<Block*>(block));
   return block;
 }

@@ -113,7 +113,10 @@ NEAR_NOINLINE void write_whole_file() {
   char path[512];
   if (!make_path(file_name, path, sizeof path)) return;
   const int file = raw::open_to_write(path);
-  if (file < 0) return message("no profile is written: '%s' cannot be opened", path);
+  if (file < 0) {
+    return message("no profile is written: '%s' cannot be opened, or is a link or not one's own",
+                   path);
+  }
   if (!write_to(file)) message("the profile '%s' is not whole: it cannot be written", path);
   raw::close(file);
 }
@@ -232,7 +235,7 @@ int start_profile(size_t mean) {
   if (mean == 0) mean = static_cast<size_t>(option(Option::profile_interval));
   if (mean > kLongestInterval) return EINVAL;
   profile::prepare_stacks(static_cast<Stacks>(option(Option::profile_stacks)) == Stacks::frames);
-  switch (profile::start(mean, process_random() + static_cast<uint64_t>(getpid()))) {
+  switch (profile::start(mean, secret(Secret::sampling) + static_cast<uint64_t>(getpid()))) {
     case profile::Started::yes:
       return 0;
     case profile::Started::already:

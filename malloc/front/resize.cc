@@ -57,12 +57,6 @@ size_t usable_in(const Span& span, const void* pointer) {
   return asks ? profile::sampled_size(pointer) : room_in(span);
 }
 
-// True if a block of `usable` bytes should be kept for `size` bytes: they fit, and they fill at
-// least half of it, or the block is tiny.
-bool fits_well(size_t size, size_t usable) {
-  return size <= usable && (size >= usable / 2 || usable <= 2 * kBlockAlign);
-}
-
 // True if the program does not hold the block of a span that this thread's heap owns. The check
 // build finds this always. Other builds find it, as `release` does, only if the block is the first
 // on the span's list or a spare one.
@@ -72,10 +66,11 @@ NEAR_INLINE bool is_freed(Span& span, const Block* block) {
          !is_held(&span, block);
 }
 
-// False if the program does not hold the block, of any thread's span.
-bool is_live(Span& span, void* pointer) {
+// False if the program is known not to hold the block, of any thread's span.
+bool is_live(Span& span, const void* pointer) {
   if (span.kind == SpanKind::large) return true;  // the free of a sampled block finds out
-  auto* block = static_cast<Block*>(pointer);
+  const auto* block = static_cast<const Block*>(pointer);
+  if (span.remote.look().is_head(SpanBlocks{span.start}.index_of(block))) return false;
   // relaxed: only this thread makes its own heap the owner, so a stale value names another heap
   if (span.owner.load(kRelaxed) == current_heap) return !is_freed(span, block);
   return is_held(&span, block);
@@ -100,7 +95,11 @@ void* allocate_to_grow(size_t usable, size_t size) {
 // `held`: bytes of the block that may have been written; `usable` or more.
 void* move(void* pointer, size_t usable, size_t held, size_t size) {
   void* moved = size > usable ? allocate_to_grow(usable, size) : allocate(size);
-  if (moved == nullptr) return size <= usable ? pointer : nullptr;
+  if (moved == nullptr) {
+    if (size > usable) return nullptr;
+    record_kept();
+    return pointer;
+  }
   memcpy(moved, pointer, min_of(held, size));
   release(pointer);
   return moved;
@@ -187,7 +186,9 @@ void* reallocate(void* pointer, size_t size) {
 
 size_t usable_size(const void* pointer) {
   if (pointer == nullptr) return 0;
-  if (const Span* span = span_of_block(pointer)) return usable_in(*span, pointer);
+  if (Span* span = span_of_block(pointer)) {
+    return is_live(*span, pointer) ? usable_in(*span, pointer) : 0;
+  }
   if (is_emergency(pointer)) return emergency_size(pointer);
   return span_of(pointer) == nullptr ? usable_size_of_foreign(pointer) : 0;
 }

@@ -45,6 +45,11 @@ class ClassTable {
     open_all();
   }
 
+  // True if the next larger class may serve the requests of the class.
+  static constexpr bool may_join(unsigned size_class) {
+    return size_class >= kJoinedBegin && size_class < kJoinedEnd && size_class % 2 == 0;
+  }
+
   // True if the class also serves the requests of the one below.
   bool serves_two(unsigned size_class) const {
     return size_class > 0 && in_use(size_class - 1) == size_class;

@@ -35,4 +35,9 @@ struct FreeCounts {
   Atomic<uint64_t> local{0};
 };
 
+// Adds to one of FreeCounts.
+inline void tally(Atomic<uint64_t>& sum, uint64_t more) {
+  sum.store(sum.load(kRelaxed) + more, kRelaxed);  // relaxed: a statistic, written under the lock
+}
+
 }  // namespace near

@@ -48,8 +48,9 @@ void Heap::abandon_list(Span& span, const Damage& damage) {
 
 void Heap::abandon_bin(unsigned size_class) {
   Span& span = *hot_[size_class];
-  const Block* first = bins[size_class].front();
-  abandon_list(span, {is_block(span, first) ? Flaw::overwritten : Flaw::stray, first});
+  const bool ends = bins[size_class].is_empty();  // at a wrong place: the last block was popped
+  const auto* first = reinterpret_cast<const char*>(bins[size_class].head() & ~uintptr_t{1});
+  abandon_list(span, {ends || is_block(span, first) ? Flaw::overwritten : Flaw::stray, first});
 }
 
 uint32_t Heap::count_hot_free(unsigned size_class) {

@@ -13,10 +13,6 @@ namespace {
 
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 
-void tally(Atomic<uint64_t>& sum, uint64_t more) {
-  sum.store(sum.load(kRelaxed) + more, kRelaxed);  // relaxed: a statistic, written under the lock
-}
-
 }  // namespace
 
 // --- allocation ---
@@ -39,6 +35,9 @@ void* Heap::take_locked(unsigned asked) {
   }
   if (unlikely(marks.run() != 0) && is_small(size_class)) open_class(size_class);
   FreeList& bin = bins[size_class];
+  if (const Span* hot = hot_[size_class]; hot != nullptr && bin.ends_elsewhere(hot->start)) {
+    abandon_bin(size_class);
+  }
   if (!is_crowded(size_class) && bin.is_empty()) {
     if (Block* block = take_from_cold(size_class)) return block;
   }
@@ -228,31 +227,6 @@ void Heap::on_count(Span* span) {
   if (SpareBlocks::is_for(size_class)) {
     return_spares(size_class, spares_.of(size_class).room());
   }
-}
-
-void Heap::drain() {
-  for (Span* span = inbox_.take_all(); span != nullptr;) {
-    Span* rest = span->pending_next;
-    collect_remote(*span);
-    span = rest;
-  }
-}
-
-void Heap::collect_remote(Span& span) {
-  const uint32_t count = take_remote(span);
-  if (is_hot(span) && is_small(span.size_class)) return;
-  settle(span, span.frees.freed() + count);
-}
-
-// Moves the blocks that other threads freed to the span's own list. Returns how many.
-uint32_t Heap::take_remote(Span& span) {
-  const auto chain = span.remote.take(SpanBlocks{span.start});
-  NEAR_ASSERT(chain.count > 0);
-  NEAR_PROBE("remote_taken", id(), chain.count, span.shape().size);
-  tally(returns.remote, chain.count);
-  span.list->splice(chain.first, chain.last);
-  marks.add(span, chain.first, chain.count);
-  return chain.count;
 }
 
 // True if more blocks were freed than the span has: `freed`, which its own thread counts, those

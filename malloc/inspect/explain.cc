@@ -22,7 +22,7 @@ void for_each_own_range(Visit visit) {
       [](const Window& window, void* data) {
         Visit& call = *static_cast<Visit*>(data);
         call(Part::tables, at(window.start()), at(window.spans()));
-        call(Part::descriptors, at(window.spans()), at(window.base()));
+        call(Part::descriptors, at(window.spans()), at(window.head_end()));
         call(Part::count, at(window.base()), at(window.base()) + window.described_bytes());
       },
       &visit);

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "node/bind.h"
+#include "node/places.h"
 #include "platform/message.h"
 #include "platform/options.h"
 #include "platform/os.h"
@@ -45,22 +46,12 @@ size_t wished_region_bytes() {
   return max_of(std::bit_ceil(2 * os::physical_memory()), kGiB);
 }
 
-// Mixes the bits that differ from run to run, so that an address made from the result reveals next
-// to nothing of them: the C library makes its stack guard from them.
-uint64_t scramble(uint64_t bits) {
-  bits = (bits ^ bits >> 31) * 0x9e37'79b9'7f4a'7c15;
-  return (bits ^ bits >> 29) * 0xbf58'476d'1ce4'e5b9 >> 32;
-}
-
-// The start of the first window. It ends below the upper end of the program's address space by a
-// gap, in which the system places its own mappings, and by an offset that differs from run to run.
-// Returns 0 if the gap, the offset and `bytes` exceed half of the address space.
-uintptr_t first_place(size_t bytes) {
-  const os::Landmark end = os::landmark();
-  const size_t gap = min_of(512 * kGiB, end.address / 4);
-  const size_t spread = (scramble(end.random) % (gap / 8 / kChunkSize + 1)) * kChunkSize;
-  if (end.address / 2 < gap + spread + bytes) return 0;
-  return align_down(end.address - gap - spread - bytes, kChunkSize);
+// A region as Region::init, which begins chunks at a random slice where places are random.
+void begin_region(Region& region, Window& window, unsigned table, Shard& shard, Budget& budget) {
+  region.init(window, table, shard, budget);
+  if (os::landmark().spread == 0) return;
+  const auto number = reinterpret_cast<uintptr_t>(&region);
+  region.begin_at(static_cast<unsigned>(secret(Secret::first_slice, number) % kChunkSlices));
 }
 
 void describe_start() {
@@ -91,7 +82,8 @@ void find_topology() {
 // Plans the first window for all nodes, and halves it until there is room for it.
 NEAR_COLD void start_memory() {
   os::record_limits();
-  link_key.value = process_random();
+  draw_key();
+  link_key.value = secret(Secret::key_of_links);
   find_topology();
   region_bytes = wished_region_bytes();
   const auto chunks = [&] { return static_cast<uint32_t>(region_bytes >> kChunkShift); };
@@ -100,20 +92,24 @@ NEAR_COLD void start_memory() {
     first_tables[n] = tables;
     tables += most_shards_for(topology.cpus[n]);
   }
-  const auto bytes = [&] { return Window::bytes_for(chunks() * topology.count, tables); };
-  while (first_place(bytes()) == 0 && region_bytes > kRegionMin) region_bytes /= 2;
-  lowest_place = first_place(bytes());
+  const auto places = [&] {
+    const uint32_t all = chunks() * topology.count;
+    return first_places(size_t{all} << kChunkShift, Window::head_bytes_for(all, tables));
+  };
+  while (places().heap == 0 && region_bytes > kRegionMin) region_bytes /= 2;
+  lowest_place = places().lowest();
   if (lowest_place == 0) {  // the system places every window, and each is shard 0's
     for (unsigned n = 0; n < topology.count; n++) nodes[n].init(n, 1);
     return first_window.end_here();
   }
-  first_window.plan(reinterpret_cast<char*>(lowest_place), chunks() * topology.count, tables,
-                    false);
+  first_window.plan_apart(reinterpret_cast<char*>(places().head),
+                          reinterpret_cast<char*>(places().heap), chunks() * topology.count,
+                          tables);
   tables_at_once = first_window.may_map_tables(tables);
   for (unsigned n = 0; n < topology.count; n++) {
     nodes[n].init(n, most_shards_for(topology.cpus[n]));
     budgets[n].left = chunks();
-    first_regions[n].init(first_window, first_tables[n], nodes[n].shard(0), budgets[n]);
+    begin_region(first_regions[n], first_window, first_tables[n], nodes[n].shard(0), budgets[n]);
     nodes[n].shard(0).add(&first_regions[n]);
   }
   first_window.publish_to(address_map.bytes);
@@ -257,7 +253,7 @@ NEAR_COLD Shard* add_shard(Node& node) {
   auto* more = new (room) MoreShard;
   Start start{};
   if (!publish(node, more->shard, start)) return nullptr;
-  more->region.init(first_window, start.table, more->shard, budgets[node.number()]);
+  begin_region(more->region, first_window, start.table, more->shard, budgets[node.number()]);
   more->region.set_table_end(start.table_entries);
   if (start.chunks > 0) more->region.own_reserved(start.first, start.chunks);
   more->shard.add(&more->region);
@@ -291,7 +287,7 @@ Span* try_window(Added& added, char* start, size_t bytes, bool mapped, const Req
   const auto chunks = static_cast<uint32_t>(bytes >> kChunkShift);
   added.window.plan(start, chunks, 1, mapped);
   added.budget.left = chunks;
-  added.region.init(added.window, 0, nodes[request.node].shard(0), added.budget);
+  begin_region(added.region, added.window, 0, nodes[request.node].shard(0), added.budget);
   if (mapped) added.region.own_mapped();
   Span* span = nodes[request.node].shard(0).take_from_new(added.region, request.run, zero);
   if (span == nullptr && !mapped) added.region.vanish();

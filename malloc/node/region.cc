@@ -152,6 +152,13 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
   return kNoChunk;
 }
 
+// The first slice of a run of a chunk's slices, from the region's first slice on if there is one.
+// kChunkSlices or more if there is none at all.
+unsigned Region::find_in(uint32_t mask, uint32_t slices) const {
+  const unsigned behind = find_run(mask & kWholeChunk << first_slice_, slices);
+  return behind < kChunkSlices ? behind : find_run(mask, slices);
+}
+
 // The first slice of a free run of mapped slices, or kNowhere. Among runs over several chunks only
 // the lowest is tried: if a part of it is absent, the region must grow.
 uint64_t Region::find(uint32_t slices) const {
@@ -162,8 +169,8 @@ uint64_t Region::find(uint32_t slices) const {
   }
   if (index == kNoChunk) return RunTree::kNowhere;
   const Chunk& chunk = chunks_[index];
-  unsigned offset = find_run(chunk.dirty & chunk.free, slices);
-  if (offset >= kChunkSlices) offset = find_run(chunk.free, slices);
+  unsigned offset = find_in(chunk.dirty & chunk.free, slices);
+  if (offset >= kChunkSlices) offset = find_in(chunk.free, slices);
   return uint64_t{index} * kChunkSlices + offset;
 }
 

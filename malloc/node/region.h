@@ -63,6 +63,10 @@ class alignas(128) Region {
   // `table`: the number of the region's table in the window. `budget`: of the region's node.
   void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
+  // Runs that lie in one chunk begin at this slice of it or behind, while there is room. Called
+  // before the region has chunks.
+  void begin_at(unsigned slice) { first_slice_ = slice; }
+
   // Takes a run of slices from mapped chunks; null if there is none. Sets `clean` to the number of
   // them that read as zero, and `start`, `slices`, `region` and `node` of the descriptor.
   Span* take(const RunRequest& request, uint32_t& clean);
@@ -214,6 +218,7 @@ class alignas(128) Region {
   uint64_t find(uint32_t slices) const;
   uint64_t find_anywhere(uint32_t slices) const;
   uint32_t find_in_chunks(uint32_t slices) const;
+  unsigned find_in(uint32_t mask, uint32_t slices) const;
   bool are_mapped(uint64_t first, uint32_t slices) const;
   uint64_t free_at_end(uint64_t most) const;
   bool is_free(uint64_t first, uint32_t slices) const;
@@ -269,8 +274,9 @@ class alignas(128) Region {
   uint32_t end_ = 0;   // all its chunks lie below this one
   uint32_t away_ = 0;  // chunks that have slices away
   unsigned node_ = 0;
-  int32_t split_ = 0;  // chunks whose pages are split
-  int32_t holes_ = 0;  // groups of absent chunks between mapped ones
+  unsigned first_slice_ = 0;  // see begin_at
+  int32_t split_ = 0;         // chunks whose pages are split
+  int32_t holes_ = 0;         // groups of absent chunks between mapped ones
   uint64_t growths_ = 0;
   Opened opened_;
   size_t dirty_slices_ = 0;

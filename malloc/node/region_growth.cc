@@ -170,9 +170,10 @@ uint64_t Region::find_anywhere(uint32_t slices) const {
   if (!lies_in_chunk(slices)) return runs_.find(slices);
   const uint32_t index = find_in_chunks(slices);
   if (index != kNoChunk) {
-    return uint64_t{index} * kChunkSlices + find_run(chunks_[index].free, slices);
+    return uint64_t{index} * kChunkSlices + find_in(chunks_[index].free, slices);
   }
-  return absent_.empty() ? RunTree::kNowhere : uint64_t{absent_.front()} * kChunkSlices;
+  if (absent_.empty()) return RunTree::kNowhere;
+  return uint64_t{absent_.front()} * kChunkSlices + find_in(kWholeChunk, slices);
 }
 
 Growth Region::plan_growth(const RunRequest& request, bool generous) {

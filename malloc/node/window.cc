@@ -22,25 +22,30 @@ size_t spans_bytes_for(uint32_t chunks) {
   return align_up(size_t{chunks} * kChunkSlices * sizeof(Span), kStep);
 }
 
-size_t head_bytes_for(uint32_t chunks, unsigned tables) {
+}  // namespace
+
+size_t Window::head_bytes_for(uint32_t chunks, unsigned tables) {
   return align_up(tables * table_bytes_for(chunks) + spans_bytes_for(chunks), kChunkSize);
 }
-
-}  // namespace
 
 size_t Window::bytes_for(uint32_t chunks, unsigned tables) {
   return head_bytes_for(chunks, tables) + (size_t{chunks} << kChunkShift);
 }
 
 void Window::plan(char* start, uint32_t chunks, unsigned tables, bool mapped) {
-  NEAR_ASSERT(chunks > 0);
-  start_ = tables_ = start;
-  table_bytes_ = table_bytes_for(chunks);
-  spans_ = reinterpret_cast<Span*>(start + tables * table_bytes_);
-  base_ = start + head_bytes_for(chunks, tables);
-  planned_ = chunks;
+  plan_apart(start, start + head_bytes_for(chunks, tables), chunks, tables);
   mapped_ = mapped;
   if (mapped) described_ = chunks;
+}
+
+void Window::plan_apart(char* start, char* heap, uint32_t chunks, unsigned tables) {
+  NEAR_ASSERT(chunks > 0);
+  start_ = tables_ = start;
+  head_end_ = start + head_bytes_for(chunks, tables);
+  table_bytes_ = table_bytes_for(chunks);
+  spans_ = reinterpret_cast<Span*>(start + tables * table_bytes_);
+  base_ = heap;
+  planned_ = chunks;
 }
 
 bool Window::map(char* start, size_t bytes) {

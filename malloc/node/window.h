@@ -1,7 +1,10 @@
-// A window: a range of addresses where chunks can be mapped. It is planned, not reserved.
+// A window: addresses where chunks can be mapped, and their descriptors. It is planned, not
+// reserved.
 //
-//   tables of chunks, one for each shard │ descriptors │ heap
+//   tables of chunks, one for each shard │ descriptors │ … │ heap
 //
+// The first window's heap lies at a place of its own, so that an address in it does not tell where
+// descriptors are; in other windows it follows them.
 // Nothing in it is mapped before it is needed. The window gives chunks to regions in extents of
 // neighbouring chunks, the lowest first: memory of different nodes needs separate mappings, and
 // extents keep their number low. An extent's table entries and descriptors are mapped when it is
@@ -38,9 +41,15 @@ class Window {
   // The bytes of address space of a window of `chunks` chunks with `tables` tables.
   static size_t bytes_for(uint32_t chunks, unsigned tables);
 
+  // The part of them that tables and descriptors have: whole chunks.
+  static size_t head_bytes_for(uint32_t chunks, unsigned tables);
+
   // Plans a window at `start`, a multiple of a chunk. Nothing in it is mapped yet; or, with
   // `mapped`, all of it is mapped and reads as zero.
   void plan(char* start, uint32_t chunks, unsigned tables, bool mapped);
+
+  // As plan, with the heap at a place of its own.
+  void plan_apart(char* start, char* heap, uint32_t chunks, unsigned tables);
 
   // A region's table: its number, its node, and how many of its entries are mapped.
   struct Table {
@@ -91,6 +100,7 @@ class Window {
 
   char* base() const { return base_; }
   const char* start() const { return start_; }
+  const char* head_end() const { return head_end_; }  // of the descriptors
   Span* spans() const { return spans_; }
   Chunk* table(unsigned number) const {
     return reinterpret_cast<Chunk*>(tables_ + number * table_bytes_);
@@ -113,6 +123,7 @@ class Window {
 
   // Written when the window grows.
   char* start_ = nullptr;
+  char* head_end_ = nullptr;
   char* tables_ = nullptr;
   size_t table_bytes_ = 0;
   Span* spans_ = nullptr;

@@ -61,8 +61,9 @@ void visit_own_ranges(void (*visit)(uintptr_t, uintptr_t, void*), void* data) {
   if (const void* table = own_memory()) call(table, Table::kBytes);
   visit_windows(
       [](const Window& window, void* to) {
-        const auto bytes = static_cast<size_t>(window.base() - window.start());
-        (*static_cast<Call*>(to))(window.start(), bytes + window.described_bytes());
+        const Call& call_own = *static_cast<const Call*>(to);
+        call_own(window.start(), static_cast<size_t>(window.head_end() - window.start()));
+        call_own(window.base(), window.described_bytes());
       },
       &call);
   for (unsigned n = 0; n < topology.count; n++) nodes[n].for_each_pool(call);

@@ -23,8 +23,8 @@ NEAR_EXPORT void* realloc(void* block, size_t size) noexcept {
 }
 NEAR_EXPORT void cfree(void* block) noexcept { near::release(block); }
 NEAR_EXPORT void free_sized(void* block, size_t size) noexcept { near::release_sized(block, size); }
-NEAR_EXPORT void free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  near::release_sized(block, size);
+NEAR_EXPORT void free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
+  near::release_sized(block, size, alignment);
 }
 
 NEAR_EXPORT void* __libc_malloc(size_t size) noexcept { return near::allocate(size); }

@@ -2,6 +2,7 @@
 // libraries have them.
 #include <cerrno>
 
+#include "base/bits.h"
 #include "front/batch.h"
 #include "front/front.h"
 #include "front/populate.h"
@@ -33,11 +34,12 @@ NEAR_API int near_malloc_trim(size_t pad) noexcept {
 NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
   near_stats stats;
   near::gather_statistics(stats);
+  const size_t large = near::min_of(stats.large, stats.in_spans);  // both may change meanwhile
   struct mallinfo2 info{};
-  info.arena = stats.committed;
+  info.arena = stats.committed - large;
   info.hblks = stats.large_blocks;
-  info.hblkhd = stats.large;
-  info.uordblks = stats.in_spans;
+  info.hblkhd = large;
+  info.uordblks = stats.in_spans - large;
   info.fordblks = stats.committed - stats.in_spans;
   info.keepcost = stats.dirty;
   return info;

@@ -36,8 +36,8 @@ NEAR_API void near_free_sized(void* block, size_t size) noexcept {
   near::release_sized(block, size);
 }
 
-NEAR_API void near_free_aligned_sized(void* block, size_t, size_t size) noexcept {
-  near::release_sized(block, size);
+NEAR_API void near_free_aligned_sized(void* block, size_t alignment, size_t size) noexcept {
+  near::release_sized(block, size, alignment);
 }
 
 NEAR_API void* near_aligned_alloc(size_t alignment, size_t size) noexcept {
@@ -48,7 +48,7 @@ NEAR_API int near_posix_memalign(void** out, size_t alignment, size_t size) noex
   if (!is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int before = errno;
   void* block = near::allocate_aligned(alignment, size);
-  errno = before;
+  errno = block == nullptr ? ENOMEM : before;
   if (block == nullptr) return ENOMEM;
   *out = block;
   return 0;

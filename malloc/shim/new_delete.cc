@@ -87,18 +87,26 @@ bool delete_array_aligned_is_ours() {
 
 // The sized forms: the check build compares the size with a block that is ours.
 NEAR_REPLACEABLE void operator delete(void* block, size_t size) noexcept {
-  if (near::kCheckBuild && delete_is_ours()) return near::release_sized(block, size);
+  if (near::kCheckBuild && delete_is_ours()) {
+    return near::release_sized(block, size, near::kBlockAlign);
+  }
   ::operator delete(block);
 }
 NEAR_REPLACEABLE void operator delete[](void* block, size_t size) noexcept {
-  if (near::kCheckBuild && delete_array_is_ours()) return near::release_sized(block, size);
+  if (near::kCheckBuild && delete_array_is_ours()) {
+    return near::release_sized(block, size, near::kBlockAlign);
+  }
   ::operator delete[](block);
 }
 NEAR_REPLACEABLE void operator delete(void* block, size_t size, align_val_t alignment) noexcept {
-  if (near::kCheckBuild && delete_aligned_is_ours()) return near::release_sized(block, size);
+  if (near::kCheckBuild && delete_aligned_is_ours()) {
+    return near::release_sized(block, size, static_cast<size_t>(alignment));
+  }
   ::operator delete(block, alignment);
 }
 NEAR_REPLACEABLE void operator delete[](void* block, size_t size, align_val_t alignment) noexcept {
-  if (near::kCheckBuild && delete_array_aligned_is_ours()) return near::release_sized(block, size);
+  if (near::kCheckBuild && delete_array_aligned_is_ours()) {
+    return near::release_sized(block, size, static_cast<size_t>(alignment));
+  }
   ::operator delete[](block, alignment);
 }

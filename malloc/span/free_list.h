@@ -1,7 +1,7 @@
 // The free blocks of a span; each holds the link to the next.
 //
 //   link of a block = next ^ block ^ link_key
-//   next: the address of the next block, or an odd address, which ends the list
+//   next: the address of the next block, or an odd address, which ends the list: that of its span
 //
 // The key is random, one for each process. Both addresses lie in one chunk of kLinkReach bytes, so
 // link ^ link_key = next ^ block is less than kLinkReach while the link is intact. A program that
@@ -9,7 +9,8 @@
 // decodes a larger value and does not follow it, unless the writer knows the key or hits one of the
 // values that pass (1 in 2^43). So no link leads out of its chunk. A list ends not with null but
 // with an odd address in the chunk: this passes the same test, so popping the last block needs no
-// slow path; the next pop sees the lowest bit. docs/decisions/0013-encoded-links.md
+// slow path; the next pop sees the lowest bit, and its slow path whether the end is the span's.
+// docs/decisions/0013-encoded-links.md
 //
 // A block may be marked (heap/marks.h): then the highest bit of its link is inverted, so that `pop`
 // leaves the block where it is, and `pop_marked` takes it.
@@ -40,6 +41,10 @@ inline constexpr uintptr_t kLinkReach = uintptr_t{1} << 21;
 
 inline bool is_end(uintptr_t place) { return (place & 1) != 0; }
 
+// The end of every list of the span that begins at `start`; another end is damage. It differs in
+// four bits from the address of each block, so that no change of one bit of a link gives it.
+inline uintptr_t end_of_list(const char* start) { return reinterpret_cast<uintptr_t>(start) | 15; }
+
 struct Block {
   uintptr_t link;
 
@@ -47,7 +52,9 @@ struct Block {
 
   void link_to(uintptr_t place) { link = place ^ address() ^ link_key; }
   void link_to(const Block* next) { link_to(next->address()); }
+  // In a remote list, whose blocks get another end when their owner takes them.
   void link_to_end() { link_to(address() | 1); }
+  bool is_linked_to_end() const { return unmarked_distance() == 1; }
 
   static constexpr uintptr_t kMark = uintptr_t{1} << 63;
 
@@ -82,7 +89,11 @@ class FreeList {
   // `head` is the head of another list of the same span, or an odd end.
   void set(uintptr_t head) { head_ = head; }
   // Makes the list empty; its span begins at `start`.
-  void clear(const char* start) { set(reinterpret_cast<uintptr_t>(start) | 1); }
+  void clear(const char* start) { set(end_of_list(start)); }
+  // True if it has no block although the list that begins there did not end so. False for kNoSpan.
+  bool ends_elsewhere(const char* start) const {
+    return is_empty() && head() != end_of_list(start) && head() != kNoSpan;
+  }
 
   // Removes and returns the first block. Null if there is none, or if its link was overwritten or
   // it is marked; then the block stays.

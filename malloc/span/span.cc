@@ -220,7 +220,7 @@ Damage unlink_pages(Span& span, uint32_t pages) {
     last != nullptr ? last->link_to(block) : span.local.set(block->address());
     last = block;
   }
-  if (last != nullptr) last->link_to_end();
+  if (last != nullptr) last->link_to(end_of_list(span.start));
   return walk.damage();
 }
 
@@ -301,7 +301,7 @@ Damage unlink_marked(Span& span, const FreeList& list, const PageMarks& pages) {
     last = block;
   }
   if (walk.damage().present()) return walk.damage();
-  if (last != nullptr) last->link_to_end();
+  if (last != nullptr) last->link_to(end_of_list(span.start));
   span.ghost = ghost;
   span.tried = 0;  // the links were written anew, without marks
   return {};
@@ -370,7 +370,7 @@ void drop_ghost_slow(Span& span) {
   if (last == nullptr) {
     next != nullptr ? span.local.set(next->address()) : span.local.clear(span.start);
   } else {
-    next != nullptr ? last->link_to(next) : last->link_to_end();
+    next != nullptr ? last->link_to(next) : last->link_to(end_of_list(span.start));
   }
 }
 

@@ -41,16 +41,17 @@ class ListWalk {
         bytes_(size_t{span.shape().capacity} * span.shape().size),
         left_(span.shape().capacity),
         capacity_(left_),
+        end_(end_of_list(span.start)),
         at_(list.head()) {
     if (span.kind != SpanKind::blocks || span.ghost.block == 0) return;
     ghost_ = start_ + span.ghost.block - 1;
-    after_ghost_ = span.ghost.next == 0 ? FreeList::kNoSpan : start_ + span.ghost.next - 1;
+    after_ghost_ = span.ghost.next == 0 ? end_ : start_ + span.ghost.next - 1;
   }
 
   // Null after the last. The link of the returned block was read already: the caller may change it.
   NEAR_INLINE Block* next() {
     if (unlikely(at_ == ghost_)) at_ = after_ghost_;
-    if (is_end(at_)) return nullptr;
+    if (is_end(at_)) return likely(at_ == end_ || at_ == FreeList::kNoSpan) ? nullptr : end_early();
     const uintptr_t offset = at_ - start_;
     const bool is_block = offset < bytes_ && starts_block(uint64_t{offset}, exact_);
     if (unlikely(!is_block)) return end(Flaw::stray, before_ != 0 ? before_ : at_);
@@ -69,12 +70,16 @@ class ListWalk {
 
  private:
   NEAR_COLD Block* end(Flaw flaw, uintptr_t block);
+  NEAR_COLD Block* end_early() {
+    return end(Flaw::overwritten, before_ != 0 ? before_ : at_ & ~uintptr_t{1});
+  }
 
   const uintptr_t start_;
   const uint64_t exact_;
   const size_t bytes_;  // of all blocks
   uint32_t left_;       // blocks that the list can still have
   const uint32_t capacity_;
+  const uintptr_t end_;
   uintptr_t at_;          // the next block
   uintptr_t before_ = 0;  // the block before it
   uintptr_t ghost_ = 0;   // it is passed over

@@ -95,6 +95,19 @@ TYPED_TEST(Introspection, EveryUsableByteIsTheCallers) {
   }
 }
 
+TYPED_TEST(Introspection, ABlockThatWasJustFreedHasNoUsableBytes) {
+  if (!on_nearmalloc()) GTEST_SKIP() << "a promise of nearmalloc.h";
+  for (const size_t size : ladder(4 * kMiB)) {
+    void* block = TypeParam::malloc(size);
+    void* behind = TypeParam::malloc(size);
+    TypeParam::free(block);
+    EXPECT_EQ(TypeParam::malloc_usable_size(block), 0u) << size;
+    EXPECT_GE(TypeParam::malloc_usable_size(behind), size);
+    TypeParam::free(behind);
+    count_cases();
+  }
+}
+
 TYPED_TEST(Introspection, MallinfoFollowsWhatLives) {
   constexpr size_t kBlocks = 64 * 1024;
   constexpr size_t kSize = 1000;
@@ -112,6 +125,24 @@ TYPED_TEST(Introspection, MallinfoFollowsWhatLives) {
     EXPECT_GE(info.arena, info.fordblks);
     count_cases();
   }
+}
+
+// Programs add uordblks and hblkhd to learn what is in use, and arena and hblkhd to learn what the
+// allocator got from the system.
+TYPED_TEST(Introspection, MallinfoCountsALargeBlockOnce) {
+  constexpr size_t kSize = 40 * kMiB;
+  const auto before = TypeParam::mallinfo2();
+  void* block = TypeParam::malloc(kSize);
+  const auto during = TypeParam::mallinfo2();
+  TypeParam::free(block);
+  for (const auto& info : {before, during}) {
+    EXPECT_EQ(info.uordblks + info.fordblks, info.arena);
+    count_cases();
+  }
+  const size_t used = before.uordblks + before.hblkhd + kSize;
+  EXPECT_GE(during.uordblks + during.hblkhd, used);
+  EXPECT_LE(during.uordblks + during.hblkhd, used + 4 * kMiB);
+  EXPECT_LE(during.arena, before.arena + 4 * kMiB);
 }
 
 TYPED_TEST(Introspection, MallinfoSeesLargeBlocks) {

@@ -35,6 +35,28 @@ static void free_at(const void* bad, const void* start) {
   release((void*)(uintptr_t)bad);
 }
 
+/* Pages of the program's own, between two that cannot be read. */
+static char* map_pages(void) {
+  const size_t page = 65536;
+  char* start = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED || mprotect(start, page, PROT_NONE) != 0 ||
+      mprotect(start + 3 * page, page, PROT_NONE) != 0)
+    exit(2);
+  return start + page;
+}
+
+static void free_mapped(size_t offset, int fill) {
+  char* start = map_pages();
+  memset(start, fill, 2 * 65536);
+  free_at(start + offset, start);
+}
+
+static void free_unmapped(void) {
+  char* start = map_pages();
+  munmap(start, 65536);
+  free_at(start + 4096, start);
+}
+
 static void* free_on_stack(void* unused) {
   (void)unused;
   char on_stack[64] __attribute__((aligned(64))) = {0};
@@ -98,6 +120,16 @@ static int run(const char* what, size_t size) {
     free_at((const void*)(uintptr_t)&run, in_data);
   else if (strcmp(what, "wild") == 0)
     free_at((const void*)0xdead0000beef0, in_data);
+  else if (strcmp(what, "mapped-start") == 0)
+    free_mapped(0, 0);
+  else if (strcmp(what, "mapped") == 0)
+    free_mapped(4096, 0);
+  else if (strcmp(what, "mapped-filled") == 0)
+    free_mapped(4096, 'A');
+  else if (strcmp(what, "mapped-twos") == 0)
+    free_mapped(32768, 2);
+  else if (strcmp(what, "unmapped") == 0)
+    free_unmapped();
   else if (strcmp(what, "low") == 0)
     free_at((const void*)0x10, in_data);
   else if (strcmp(what, "interior") == 0)
@@ -122,6 +154,16 @@ static int run(const char* what, size_t size) {
     find("free_sized", &free_sized);
     say(block, block);
     free_sized(block, size * 4);
+  } else if (strcmp(what, "sized-small") == 0) {
+    void (*free_sized)(void*, size_t);
+    find("free_sized", &free_sized);
+    say(block, block);
+    free_sized(block, size / 4);
+  } else if (strcmp(what, "sized-delete") == 0) {
+    void (*sized_delete)(void*, size_t);
+    find("_ZdlPvm", &sized_delete);
+    say(block, block);
+    sized_delete(block, size / 4);
   } else {
     fprintf(stderr, "no case %s\n", what);
     return 2;

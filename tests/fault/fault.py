@@ -49,7 +49,8 @@ class Fault(PreloadTest):
             self.assertRegex(text, known.replace("START", re.escape(start)))
 
     def test_pointers_that_are_no_blocks(self) -> None:
-        for case in ("stack", "thread-stack", "data", "code", "wild", "low"):
+        for case in ("stack", "thread-stack", "data", "code", "wild", "low", "mapped-start", "mapped",
+                     "mapped-filled", "mapped-twos", "unmapped"):
             with self.subTest(case):
                 self.check_all_modes(case, 64, "not a block")
 
@@ -92,10 +93,12 @@ class Fault(PreloadTest):
 
     @unittest.skipUnless(CHECK_BUILD, "a promise of the check build")
     def test_a_wrong_size(self) -> None:
-        for size in SMALL + LARGE:
-            with self.subTest(size):
-                result, pointer, _ = self.bad_free("sized", size, "report")
-                self.assertIn(pointer, result.complaints.decode())
+        for case, sizes in (("sized", SMALL), ("sized-small", SMALL[1:]),
+                            ("sized-delete", SMALL[1:])):
+            for size in sizes + LARGE:
+                with self.subTest(case=case, size=size):
+                    result, pointer, _ = self.bad_free(case, size, "report")
+                    self.assertIn(pointer, result.complaints.decode())
 
     def test_blocks_of_the_c_library_go_home(self) -> None:
         for mode in ("abort", "report", "ignore"):

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { kWarm = 40, kFew = 9, kLater = 3000, kLarge = 1 << 20 };
 
@@ -166,6 +167,13 @@ static int wild(void) {
   return 1;
 }
 
+static int mapped(void) {
+  char* pages = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) exit(2);
+  release(pages + 4096);
+  return 1;
+}
+
 /* The block behind the newest one: it was carved, and never handed out. */
 static int never_allocated(void) {
   char* block = make();
@@ -226,6 +234,25 @@ static int a_bit_changed_after_free(void) {
   return 1;
 }
 
+/* The link then looks like the end of a list. */
+static int the_lowest_bit_changed_after_free(void) {
+  char* block = make();
+  char* other = make();
+  release(block);
+  release(other);
+  *(volatile char*)other ^= 1;
+  return 1;
+}
+
+static int the_lowest_bit_changed_after_remote_frees(void) {
+  char* block = make();
+  char* other = make();
+  release_apart(block);
+  release_apart(other);
+  *(volatile char*)block ^= 1;
+  return 1;
+}
+
 /* Damages bytes after the first eight. */
 static int written_behind_the_link(void) {
   char* block = make();
@@ -240,6 +267,35 @@ static int written_after_a_remote_free(void) {
   release_apart(block);
   release_apart(other);
   *(void* volatile*)other = in_data;
+  return 1;
+}
+
+/* Whoever reads the link of a free block knows the key, and can put a block into a free list that
+ * the program holds. */
+static int forged_link(void) {
+  char* first;
+  char* second;
+  char* live = make();
+  int tries = 0;
+  do { /* two of one span, and one that their links can reach */
+    if (++tries == kLater) exit(2);
+    first = make();
+    second = make();
+  } while ((((uintptr_t)first ^ (uintptr_t)second) >> 16) != 0 ||
+           (((uintptr_t)first ^ (uintptr_t)live) >> 21) != 0);
+  release(first);
+  release(second);
+  uintptr_t key = *(volatile uintptr_t*)second ^ (uintptr_t)first ^ (uintptr_t)second;
+  *(volatile uintptr_t*)live = key ^ (uintptr_t)live ^ (uintptr_t)first;
+  *(volatile uintptr_t*)second = key ^ (uintptr_t)second ^ (uintptr_t)live;
+  return 0;
+}
+
+static int deleted_with_a_wrong_size(void) {
+  void (*sized_delete)(void*, size_t);
+  *(void**)&sized_delete = dlsym(RTLD_DEFAULT, "_ZdlPvm");
+  if (sized_delete == NULL) exit(2);
+  sized_delete(make(), size / 4);
   return 1;
 }
 
@@ -290,14 +346,19 @@ static const struct {
     {"data", data},
     {"code", code},
     {"wild", wild},
+    {"mapped", mapped},
     {"never-allocated", never_allocated},
     {"past-end-live", past_the_end_into_a_live_block},
     {"past-end-free", past_the_end_into_a_free_block},
     {"write-after-free", written_after_free},
     {"zero-after-free", zeroed_after_free},
     {"bit-after-free", a_bit_changed_after_free},
+    {"end-after-free", the_lowest_bit_changed_after_free},
+    {"end-after-remote-free", the_lowest_bit_changed_after_remote_frees},
     {"write-behind-link", written_behind_the_link},
     {"write-after-remote-free", written_after_a_remote_free},
+    {"forged-link", forged_link},
+    {"sized-delete", deleted_with_a_wrong_size},
     {"realloc-after-free", realloc_after_free},
     {"realloc-in-place-after-free", realloc_in_place_after_free},
     {"realloc-large-after-free", realloc_of_a_large_one_after_free},

@@ -48,9 +48,9 @@ near_stats totals() {
 
 void expect_mallinfo(const near_stats& stats) {
   const struct mallinfo2 wide = near_mallinfo2();
-  demand(wide.arena == stats.committed && wide.hblks == stats.large_blocks &&
+  demand(wide.arena + wide.hblkhd == stats.committed && wide.hblks == stats.large_blocks &&
              wide.hblkhd == stats.large && wide.uordblks + wide.fordblks == wide.arena &&
-             wide.keepcost == stats.dirty,
+             wide.uordblks + wide.hblkhd == stats.in_spans && wide.keepcost == stats.dirty,
          "mallinfo2 says something else than near_get_stats");
   const struct mallinfo narrow = near_mallinfo();
   demand(narrow.arena == static_cast<int>(std::min<size_t>(wide.arena, INT_MAX)), "mallinfo");

@@ -6,14 +6,16 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pprof import Pprof, top
-from preload import LIBRARIES, PROGRAMS, count, environment, main, program, run
+from preload import LIBRARIES, PROGRAMS, Result, count, environment, main, program, run
 from profiled import INTERVAL, ProfiledTest
 
 # Allocates at each line of its input, and says when it did.
@@ -215,6 +217,67 @@ class Profile(ProfiledTest):
             self.assert_good(result)
             self.assertIn(words, result.err)
             count()
+
+    def written_to(self, path: Path, before: Callable[[], None] | None = None) -> Result:
+        extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": str(path)}
+        result = run([PROGRAMS / "profiled"], extra=extra, before=before)
+        self.assert_good(result)
+        count()
+        return result
+
+    def test_a_file_is_for_its_user_alone(self) -> None:
+        for kind in ("", "kept:"):
+            path = self.folder / f"{kind}new"
+            extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": f"{kind}{path}"}
+            self.assert_good(run([PROGRAMS / "profiled"], extra=extra,
+                                 before=lambda: os.umask(0) and None))
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+            count()
+
+    def test_a_file_of_ones_own_is_replaced(self) -> None:
+        path = self.folder / "own"
+        path.write_text("x" * 1_000_000)
+        self.written_to(path)
+        json.loads(path.read_text())
+
+    def test_a_profile_is_not_written_through_a_link(self) -> None:
+        """In a folder that others can write to, the name may lead to any file."""
+        target = self.folder / "target"
+        target.write_text("precious")
+        (self.folder / "soft").symlink_to(target)
+        (self.folder / "hard").hardlink_to(target)
+        (self.folder / "dangling").symlink_to(self.folder / "nothing")
+        for name in ("soft", "hard", "dangling"):
+            result = self.written_to(self.folder / name)
+            self.assertIn(b"no profile is written", result.err)
+            self.assertEqual(target.read_text(), "precious")
+        self.assertFalse((self.folder / "nothing").exists())
+        extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": f"kept:{self.folder}/soft"}
+        result = run([PROGRAMS / "profiled"], extra=extra)
+        self.assertIn(b"no profile is kept", result.err)
+        self.assertEqual(target.read_text(), "precious")
+
+    def test_a_file_of_another_user_stays(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root can make a file of another user")
+        for kind in ("", "kept:"):
+            path = self.folder / f"{kind}others"
+            path.write_text("precious")
+            os.chown(path, 12345, 12345)
+            extra = self.options("json") | {"NEARMALLOC_PROFILE_FILE": f"{kind}{path}"}
+            result = run([PROGRAMS / "profiled"], extra=extra)
+            self.assert_good(result)
+            self.assertIn(b"no profile is", result.err)
+            self.assertEqual(path.read_text(), "precious")
+            count()
+
+    def test_a_pipe_of_ones_own_is_written_to(self) -> None:
+        path = self.folder / "pipe"
+        os.mkfifo(path)
+        with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as reader:
+            self.written_to(path)
+            out, _ = reader.communicate()
+        json.loads(out)
 
     def test_a_program_that_writes_over_its_environment(self) -> None:
         script = '$0 = "title " x 2000; my @kept = map { "v" x 1000 } 1..3000;'

@@ -353,7 +353,7 @@ bool overcommits() { return true; }
 
 // The same in every run, so that simulations are: windows lie where the system maps nothing by
 // itself, and where TSan takes memory for a program's.
-Landmark landmark() { return {uintptr_t{0x7f60'0000'0000}, 1}; }
+Landmark landmark() { return {uintptr_t{0x7f60'0000'0000}, 0}; }
 
 Mapped map(void* start, size_t bytes) {
   const SavedErrno saved;

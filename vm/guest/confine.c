@@ -1,9 +1,10 @@
 // Takes rights and memory from a program of the guest, then runs it:
-//   confine [--refuse mbind|policies] [--no-sysfs] [--membind NODE,...] [--fill NODE:MIB]
-//     -- PROGRAM ARGUMENT...
+//   confine [--refuse mbind|policies] [--no-sysfs] [--membind NODE,...] [--interleave NODE,...]
+//     [--fill NODE:MIB] -- PROGRAM ARGUMENT...
 // --refuse: mbind(2) fails with EPERM; for `policies`, so do get_mempolicy(2) and
-// set_mempolicy(2), as in many containers. --no-sysfs: /sys is empty. --membind: the memory policy
-// that numactl --membind sets. --fill: another process takes all but MIB of the node's memory.
+// set_mempolicy(2), as in many containers. --no-sysfs: /sys is empty. --membind, --interleave: the
+// memory policy that numactl sets by these names. --fill: another process takes all but MIB of the
+// node's memory.
 // Invariant: the program runs with all these limits, or not at all (status 125).
 #define _GNU_SOURCE
 #include <errno.h>
@@ -71,9 +72,9 @@ static unsigned long nodes_of(const char* text) {
   return nodes;
 }
 
-static void bind_all(const char* text) {
+static void set_policy(int mode, const char* text) {
   const unsigned long nodes = nodes_of(text);
-  if (syscall(SYS_set_mempolicy, MPOL_BIND, &nodes, node_bits + 1UL) != 0) fail("set_mempolicy");
+  if (syscall(SYS_set_mempolicy, mode, &nodes, node_bits + 1UL) != 0) fail("set_mempolicy");
 }
 
 // The free memory of a node, as the kernel reports it.
@@ -150,7 +151,9 @@ int main(int argc, char** argv) {
     } else if (strcmp(argv[at], "--no-sysfs") == 0) {
       hide_sysfs = 1;
     } else if (has_value && strcmp(argv[at], "--membind") == 0) {
-      bind_all(argv[++at]);
+      set_policy(MPOL_BIND, argv[++at]);
+    } else if (has_value && strcmp(argv[at], "--interleave") == 0) {
+      set_policy(MPOL_INTERLEAVE, argv[++at]);
     } else if (has_value && strcmp(argv[at], "--fill") == 0) {
       fill(argv[++at]);
     } else {

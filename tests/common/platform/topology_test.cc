@@ -3,6 +3,7 @@
 #include "platform/topology.h"
 
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
 
 #include <algorithm>
 #include <cstring>
@@ -165,6 +166,31 @@ TEST(Topology, ThisMachineHasOne) {
   }
   for (unsigned cpu = 0; cpu < near::kMaxCpus; cpu++) {
     ASSERT_LT(topology.node_of(cpu), topology.count);
+    count_cases();
+  }
+}
+
+// What get_mempolicy answers, and whether the process chose where its memory lies.
+TEST(TopologyPolicy, IsOneIfItChoosesNodes) {
+  const struct {
+    int mode;
+    bool names_nodes;
+    bool chooses;
+  } kCases[] = {
+      {MPOL_DEFAULT, false, false},
+      {MPOL_LOCAL, false, false},
+      {MPOL_DEFAULT | MPOL_F_NUMA_BALANCING, false, false},
+      {MPOL_PREFERRED, false, false},  // how older kernels name the local one
+      {MPOL_PREFERRED, true, true},
+      {MPOL_BIND, true, true},
+      {MPOL_BIND | MPOL_F_STATIC_NODES, true, true},
+      {MPOL_INTERLEAVE, true, true},
+      {MPOL_INTERLEAVE | MPOL_F_RELATIVE_NODES, true, true},
+      {5, true, true},  // MPOL_PREFERRED_MANY
+      {6, true, true},  // MPOL_WEIGHTED_INTERLEAVE
+  };
+  for (const auto& [mode, names_nodes, chooses] : kCases) {
+    EXPECT_EQ(near::chooses_nodes(mode, names_nodes), chooses) << mode;
     count_cases();
   }
 }

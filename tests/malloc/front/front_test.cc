@@ -179,6 +179,26 @@ TEST_F(FrontTest, UsableSizesAreThoseOfTheClasses) {
   EXPECT_EQ(near_malloc_usable_size(&here), 0u);
 }
 
+TEST_F(FrontTest, FreedBlocksHaveNoUsableBytesWhoeverFreedThem) {
+  for (const size_t size : {size_t{10}, size_t{500}, size_t{5'000}, size_t{30'000}}) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 10; i++) blocks.push_back(near_malloc(size));
+    near_free(blocks[3]);
+    std::thread([&] { near_free(blocks[5]); }).join();  // it goes to the remote list
+    EXPECT_EQ(near_malloc_usable_size(blocks[3]), 0u) << size;
+    EXPECT_EQ(near_malloc_usable_size(blocks[5]), 0u) << size;
+    EXPECT_GE(near_malloc_usable_size(blocks[4]), size);
+    if (near::kCheckBuild) {
+      near_free(blocks[4]);
+      EXPECT_EQ(near_malloc_usable_size(blocks[3]), 0u) << size;
+    }
+    for (size_t i = 0; i < blocks.size(); i++) {
+      if (i != 3 && i != 5 && !(near::kCheckBuild && i == 4)) near_free(blocks[i]);
+    }
+    count_cases(2);
+  }
+}
+
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 TEST_F(FrontTest, ADoubleFreeOfTheLastBlockIsReported) {

@@ -175,6 +175,36 @@ TEST_P(DamageTest, ALinkWithinTheChunkIsFoundOneBlockLater) {
   expect_goes_on();
 }
 
+// A link with its lowest bit inverted looks like the end of a list.
+TEST_P(DamageTest, AnEndThatIsNotTheSpansIsFoundAtTheNextRequest) {
+  const std::vector<char*> blocks = freed(6);
+  block_at(blocks[3])->link ^= 1;
+  for (size_t i = 5; i >= 3; i--) EXPECT_EQ(take(1)[0], blocks[i]);
+  EXPECT_FALSE(near::is_damage_recorded()) << "nobody came there";
+  take(1);
+  expect_found(Flaw::overwritten, blocks[2]);
+  expect_goes_on();
+}
+
+TEST_P(DamageTest, AnEndThatIsNotTheSpansIsFoundByAWalk) {
+  const std::vector<char*> blocks = freed(6);
+  block_at(blocks[3])->link ^= 1;
+  room_->flush();
+  expect_found(Flaw::overwritten, blocks[3]);
+  expect_goes_on();
+}
+
+TEST_P(DamageTest, AnEndThatIsNotTheSpansIsFoundAmongRemoteFrees) {
+  for (const size_t changed : {size_t{1}, size_t{3}}) {  // the last block of the list; another one
+    const std::vector<char*> blocks = take(6);
+    for (size_t i = 1; i < 6; i++) room_->free_remotely(blocks[i]);
+    block_at(blocks[changed])->link ^= 1;
+    room_->flush();
+    expect_found(Flaw::overwritten, blocks[changed]);
+    expect_goes_on();
+  }
+}
+
 TEST_P(DamageTest, IsFoundWhenHotSpansAreLookedAt) {
   if (GetParam() != kSmall) GTEST_SKIP() << "these are counted, not looked at";
   const std::vector<char*> blocks = freed(9);

@@ -283,6 +283,24 @@ TEST_F(MemoryTest, AddedWindowsAreBoundToTheirNodeAndRefusalsCounted) {
   near::set_option("bind", 1);
 }
 
+// numactl --interleave, --preferred or --membind: memory follows the policy that was there first.
+TEST_F(MemoryTest, APolicyOfTheProcessIsNotOverridden) {
+  topology.real = topology.has_policy = true;
+  char* memory = take(0, 4)->start;
+  const auto binds = [&] {
+    const uint64_t before = fake_os::calls(OsCall::bind);
+    near::bind_to(1, memory, kSliceSize);
+    return fake_os::calls(OsCall::bind) > before;
+  };
+  EXPECT_FALSE(binds());
+  near::set_option("bind", 2);  // strict: the user asks for it
+  EXPECT_TRUE(binds());
+  near::set_option("bind", 1);
+  topology.has_policy = false;
+  EXPECT_TRUE(binds());
+  count_cases(3);
+}
+
 TEST_F(MemoryTest, ARefusedBindingIsAnEvent) {
   topology.real = true;
   char* memory = take(0, 4)->start;

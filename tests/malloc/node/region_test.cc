@@ -221,6 +221,7 @@ uint32_t any_length(Random& random) {
 
 TEST_P(RegionTest, RandomOperationsAgreeWithAMap) {
   Random random(seed());
+  region_.begin_at(static_cast<unsigned>(random.below(kChunkSlices)));
   auto any_live = [&] { return model_.live()[random.below(model_.live().size())]; };
   for (size_t step = 0; step < scaled(6'000); step++) {
     const uint64_t what = random.below(20);
@@ -265,6 +266,21 @@ TEST_P(RegionTest, IsFilledToTheLastSlice) {
   model_.check();
   while (!model_.live().empty()) model_.give(model_.live().back(), 0, 1);
   EXPECT_NE(model_.take(kSlices), nullptr) << "one run of everything";
+  model_.check();
+}
+
+TEST_P(RegionTest, ChunksAreFilledFromTheFirstSliceOn) {
+  constexpr uint32_t kFirst = 13;
+  region_.begin_at(kFirst);
+  for (uint32_t chunk = 0; chunk < 2; chunk++) {
+    for (uint32_t i = 0; i < kChunkSlices; i++) {
+      const uint32_t slice = (kFirst + i) % kChunkSlices;
+      EXPECT_EQ(model_.index_of(model_.take(1)->start), chunk * kChunkSlices + slice);
+      count_cases();
+    }
+  }
+  EXPECT_EQ(model_.index_of(model_.take(16)->start), 2 * kChunkSlices + kFirst);
+  EXPECT_EQ(model_.index_of(model_.take(8)->start), 2 * kChunkSlices);
   model_.check();
 }
 

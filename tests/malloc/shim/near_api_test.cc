@@ -23,8 +23,11 @@ TEST(NearApi, PosixMemalignReportsByValue) {
     EXPECT_EQ(out, &out);
     count_cases();
   }
+  EXPECT_EQ(errno, 77);
   EXPECT_EQ(near_posix_memalign(&out, 8, SIZE_MAX), ENOMEM);
+  EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(out, &out);
+  errno = 77;
   EXPECT_EQ(near_posix_memalign(&out, 256, 10), 0);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(out) % 256, 0u);
   EXPECT_EQ(errno, 77);
@@ -132,8 +135,9 @@ TEST(NearApi, FactsAgreeWithEachOther) {
   EXPECT_GE(stats.heaps, 1u);
   EXPECT_GE(stats.nodes, 1u);
   const struct mallinfo2 wide = near_mallinfo2();
-  EXPECT_EQ(wide.arena, stats.committed);
+  EXPECT_EQ(wide.arena + wide.hblkhd, stats.committed);
   EXPECT_EQ(wide.hblkhd, stats.large);
+  EXPECT_EQ(wide.uordblks + wide.hblkhd, stats.in_spans);
   EXPECT_EQ(wide.uordblks + wide.fordblks, wide.arena);
   EXPECT_EQ(near_mallinfo().arena, static_cast<int>(wide.arena));
   EXPECT_EQ(near_owns(large), 1);

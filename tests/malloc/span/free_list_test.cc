@@ -2,13 +2,24 @@
 #include "span/free_list.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
+#include <set>
 #include <vector>
 
+#include "front/thread.h"
 #include "platform/random.h"
 #include "span/span.h"
 #include "support/cases.h"
+#include "support/forked.h"
 #include "support/pages.h"
 
 namespace near_test {
@@ -194,11 +205,59 @@ INSTANTIATE_TEST_SUITE_P(Keys, FreeListTest,
                          testing::Values(uintptr_t{0}, uintptr_t{0x8badf00ddeadbeef}, ~uintptr_t{0},
                                          uintptr_t{1} << 40));
 
-TEST(Random, IsOneNumberForEachProcess) {
-  EXPECT_EQ(near::process_random(), near::process_random());
-  EXPECT_GT(std::popcount(near::process_random()), 8);
-  EXPECT_LT(std::popcount(near::process_random()), 56);
+// No change of one bit of a link makes it the end of its span's lists, whatever block it leads to.
+TEST_P(FreeListTest, AnEndIsFarFromEveryBlock) {
+  for (const Block* block : blocks_) {
+    EXPECT_GE(std::popcount(block->address() ^ near::end_of_list(span_.start)), 4);
+    count_cases();
+  }
+  const uintptr_t link = blocks_[2]->link;
+  blocks_[2]->link ^= 1;
+  expect_damage(Flaw::overwritten, blocks_[2]);
+  blocks_[2]->link = link;
+  span_.local.set(span_.local.head() | 1);
+  expect_damage(Flaw::overwritten, reinterpret_cast<Block*>(span_.local.head() & ~uintptr_t{1}));
+  span_.local.set(span_.local.head() & ~uintptr_t{1});
+  EXPECT_FALSE(walk_all().present());
+}
+
+// Two draws differ although the kernel's bytes for this process are the same. Where the system
+// refuses getrandom, they do not.
+TEST(Secrets, ComeFromTheSystemUnlessItRefuses) {
+  const auto draw = [] {
+    near::draw_key();
+    return near::secret(near::Secret::key_of_links);
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool differ = draw() != draw();
+    const sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getrandom, 0, 1),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog program = {std::size(code), const_cast<sock_filter*>(code)};
+    const bool filters = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    const bool same = !filters || (draw() == draw() && draw() != 0);
+    _exit(differ && same ? 0 : 1);
+  }
+  EXPECT_EQ(status_of(child), 0);
   count_cases();
+}
+
+TEST(Secrets, StayTheSameAndTellNothingOfEachOther) {
+  near::start_library();
+  std::set<uint64_t> all;
+  for (uint64_t number = 0; number < 100; number++) {
+    for (const auto name : {near::Secret::key_of_links, near::Secret::heap_place}) {
+      const uint64_t secret = near::secret(name, number);
+      EXPECT_EQ(near::secret(name, number), secret);
+      EXPECT_TRUE(all.insert(secret).second);
+      EXPECT_GT(std::popcount(secret), 8);
+      EXPECT_LT(std::popcount(secret), 56);
+      count_cases();
+    }
+  }
 }
 
 }  // namespace

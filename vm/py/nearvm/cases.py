@@ -46,6 +46,7 @@ class _Limits(_Table):
     refuse: Literal["", "mbind", "policies"] = ""
     no_sysfs: bool = False
     membind: str = ""
+    interleave: str = ""
     fill: str = ""
 
 

@@ -29,6 +29,7 @@ class Limits:
     refuse: str = ""  # "mbind"; or "policies": also get_mempolicy and set_mempolicy
     no_sysfs: bool = False
     membind: str = ""  # the nodes of its memory policy, as for numactl --membind
+    interleave: str = ""  # the same, as for numactl --interleave
     fill: str = ""  # NODE:MIB: another process leaves this much of the node's memory
 
 
@@ -62,7 +63,12 @@ class Step:
         """The launcher's command, if the limits need it."""
         limits = self.limits
         words = ["--no-sysfs"] if limits.no_sysfs else []
-        values = {"--refuse": limits.refuse, "--membind": limits.membind, "--fill": limits.fill}
+        values = {
+            "--refuse": limits.refuse,
+            "--membind": limits.membind,
+            "--interleave": limits.interleave,
+            "--fill": limits.fill,
+        }
         for option, value in values.items():
             words += [option, value] if value else []
         return [_inside(folders.program("confine")), *words, "--"] if words else []

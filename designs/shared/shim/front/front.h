@@ -21,5 +21,6 @@ size_t usable_size(const void* pointer);
 
 // No design stores the requested size of a block, so there is nothing to compare.
 inline void release_sized(void* pointer, size_t) { release(pointer); }
+inline void release_sized(void* pointer, size_t, size_t) { release(pointer); }
 
 }  // namespace near
