@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from neardriver import locks, paths
 from neardriver.messages import Failure, say
@@ -32,8 +33,17 @@ _EXPECTED_SECONDS = {"tools": 15.0, "lab": 40.0, "tests": 8.0, "lint": 10.0, "br
 def requirements(group: str) -> tuple[str, ...]:
     if group in _OWN:
         return _OWN[group]
-    project = paths.ROOT / _PROJECTS[group]
-    return tuple(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"])
+    return tuple(each for each in _project(group)["dependencies"] if each not in _own_projects())
+
+
+def _project(group: str) -> dict[str, Any]:
+    text = (paths.ROOT / _PROJECTS[group]).read_text(encoding="utf-8")
+    return dict(tomllib.loads(text)["project"])
+
+
+def _own_projects() -> set[str]:
+    """The distributions of this repository, which run from their folders."""
+    return {_project(group)["name"] for group in _PROJECTS}
 
 
 def _marker(group: str) -> Path:
