@@ -11,7 +11,8 @@
 // know, stays away (heap/purge_thread.cc).
 #pragma once
 
-#include "base/atomic.h"
+#include <atomic>
+
 #include "base/compiler.h"
 #include "sync/inside.h"
 
@@ -24,7 +25,8 @@ extern char near_single_threaded asm("__libc_single_threaded") __attribute__((we
 namespace near {
 
 inline constinit NEAR_HIDDEN char handed_on = 0;
-inline constinit NEAR_HIDDEN Atomic<bool> is_new_child{false};
+// Not an Atomic: models have no fork.
+inline constinit NEAR_HIDDEN std::atomic<bool> is_new_child{false};
 
 // True in a process that has the runtime, unless this code is instrumented itself.
 NEAR_INLINE bool is_under_tsan() {
@@ -33,7 +35,8 @@ NEAR_INLINE bool is_under_tsan() {
 
 NEAR_INLINE bool tells_tsan() {
   if (likely(!is_under_tsan()) || holds_all()) return false;
-  if (is_new_child.load(kRelaxed)) return false;  // relaxed: fork and pthread_create order it
+  // relaxed: fork and pthread_create order it
+  if (is_new_child.load(std::memory_order_relaxed)) return false;
   return &near_single_threaded == nullptr || near_single_threaded == 0;
 }
 

@@ -18,6 +18,7 @@ from neardriver.progress import Step
 from neardriver.seconds import SECONDS
 
 _OWN: dict[str, tuple[str, ...]] = {
+    "results": ("numpy", "pydantic==2.*"),  # the part of the lab that plans and judges runs
     "tests": ("pytest", "hypothesis", "promql-parser==0.12.*", "scikit-build-core"),
     "lint": ("ruff==0.17.*", "mypy==2.4.*"),
     "browser": ("selenium==4.*",),
@@ -26,8 +27,8 @@ _OWN: dict[str, tuple[str, ...]] = {
 _PROJECTS = {"tools": "tools/pyproject.toml", "lab": "lab/pyproject.toml"}
 NAMES = (*_PROJECTS, *_OWN)
 _ATTEMPTS = 3
-_EXPECTED_SECONDS = {"tools": 15.0, "lab": 40.0, "tests": 8.0, "lint": 10.0, "browser": 8.0,
-                     "peers": 5.0}
+_EXPECTED_SECONDS = {"tools": 15.0, "results": 10.0, "lab": 40.0, "tests": 8.0, "lint": 10.0,
+                     "browser": 8.0, "peers": 5.0}
 
 
 def requirements(group: str) -> tuple[str, ...]:

@@ -68,7 +68,14 @@ _WANTED = {
 _LINTED = {DEFAULT, ALL, "lint"}
 _GUESTS = {"numa": "needed", "numa-matrix": "needed", ALL: "wanted", "soak": "wanted"}
 _GROUPS = ("tools", "lab", "tests", "browser")
+_DEFAULT_GROUPS = ("tools", "results", "tests", "lint")
 _MEASURED = {ALL, "lab", "numa-matrix", "soak", "manycore"}
+
+
+def _groups_of(name: str) -> tuple[str, ...]:
+    if name == DEFAULT:
+        return _DEFAULT_GROUPS
+    return (*_GROUPS, "lint") if name in _LINTED else _GROUPS
 
 
 def named(name: str) -> Selection:
@@ -85,7 +92,7 @@ def named(name: str) -> Selection:
         trees=chosen,
         needed=tuple(sorted(needed)),
         wanted=tuple(purpose for purpose, wanting in _WANTED.items() if name in wanting),
-        groups=(*_GROUPS, "lint") if name in _LINTED else _GROUPS,
+        groups=_groups_of(name),
         wanted_groups=("peers",) if name in _MEASURED else (),
         guest=_GUESTS.get(name, ""),
     )

@@ -28,7 +28,8 @@ def pip(build, monkeypatch):
 
 
 def test_every_group_has_requirements_and_they_are_well_formed():
-    assert set(groups.NAMES) == {"tools", "lab", "tests", "lint", "browser", "peers"}
+    assert set(groups.NAMES) == {
+        "tools", "lab", "results", "tests", "lint", "browser", "peers"}
     for name in groups.NAMES:
         assert groups.requirements(name)
         for line in groups.requirements(name):

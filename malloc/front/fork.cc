@@ -94,7 +94,7 @@ void repair_late() {
 }
 
 void after_fork_in_child() {
-  is_new_child.store(true, kRelaxed);  // relaxed: one thread lives
+  is_new_child.store(true, std::memory_order_relaxed);  // relaxed: one thread lives
   const bool whole = ends_holding();
   forget_purge_thread(thread_record.counted ? 1 : 0);
   if (!whole) {

@@ -127,7 +127,7 @@ Shard& current_shard() {
 NEAR_COLD bool enter_thread() {
   if (current_heap == &exited_heap) return false;
   start_library();
-  is_new_child.store(false, kRelaxed);  // relaxed: as in tells_tsan
+  is_new_child.store(false, std::memory_order_relaxed);  // relaxed: as in tells_tsan
   {
     const Inside inside;  // the heap is neither parked nor owned
     if (take_own_heap(current_node()) == nullptr) return false;
