@@ -1,6 +1,7 @@
 /* A correct program for the runtimes of sanitizers: threads that allocate and end, and a child.
  * With OWN_NAMES it also uses near_malloc. Prints "ok". */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,14 @@
 
 enum { kRounds = 10, kThreads = 4, kBlocks = 2000, kChildStatus = 7 };
 
+static _Atomic(char*) passed_on; /* a block that the thread which takes it frees */
+
 static void fail(const char* what) {
   fprintf(stderr, "%s failed\n", what);
   _Exit(1);
 }
 
-/* Blocks of both allocators, some of which another thread frees. */
+/* Allocates from both, and frees some blocks of other threads. */
 static void* work(void* given) {
   free(given);
   for (size_t i = 0; i < kBlocks; i++) {
@@ -32,7 +35,11 @@ static void* work(void* given) {
     memset(block, 1, i % 900 + 1);
     block = near_realloc(block, i * 20 + 1);
     if (block == NULL || block[0] != 1) fail("realloc");
-    near_free(block);
+    char* taken = atomic_exchange(&passed_on, block);
+    if (taken != NULL) {
+      taken[0] = 2;
+      near_free(taken);
+    }
     free(other);
   }
   return calloc(1, 100);
@@ -69,6 +76,7 @@ int main(void) {
   run_threads();
   run_child();
   run_threads();
+  near_free(atomic_exchange(&passed_on, NULL));
   puts("ok");
   return 0;
 }
