@@ -1,4 +1,4 @@
-/* A correct program for the runtimes of sanitizers: threads that allocate and end, and a child.
+/* A correct program for the runtimes of sanitizers: threads that allocate and end, and children.
  * With OWN_NAMES it also uses near_malloc. Prints "ok". */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -59,12 +59,16 @@ static void run_threads(void) {
   }
 }
 
-static void run_child(void) {
+static void allocate_once(void) {
+  near_free(near_malloc(100));
+  free(malloc(100));
+}
+
+static void run_child(void (*work_of_child)(void)) {
   const pid_t child = fork();
   if (child < 0) fail("fork");
   if (child == 0) {
-    near_free(near_malloc(100));
-    free(malloc(100));
+    work_of_child();
     _Exit(kChildStatus);
   }
   int status = 0;
@@ -73,8 +77,9 @@ static void run_child(void) {
 }
 
 int main(void) {
+  run_child(run_threads);
   run_threads();
-  run_child();
+  run_child(allocate_once);
   run_threads();
   near_free(atomic_exchange(&passed_on, NULL));
   puts("ok");
