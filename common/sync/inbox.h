@@ -8,7 +8,6 @@
 #pragma once
 
 #include "base/atomic.h"
-#include "sync/tsan.h"
 
 namespace near {
 
@@ -31,11 +30,7 @@ class Inbox {
   }
 
   // The items, last pushed first, linked by Link; null if there are none.
-  T* take_all() {
-    T* const first = head_.exchange(nullptr, kAcquire);  // pairs: inbox
-    tell_taken();                                        // what comes with them, too
-    return first;
-  }
+  T* take_all() { return head_.exchange(nullptr, kAcquire); }  // pairs: inbox
 
  private:
   Atomic<T*> head_{nullptr};

@@ -27,6 +27,8 @@ namespace near {
 inline constinit NEAR_HIDDEN char handed_on = 0;
 // Not an Atomic: models have no fork.
 inline constinit NEAR_HIDDEN std::atomic<bool> is_new_child{false};
+// The runtime starts the thread and has not finished, or does not know it.
+extern NEAR_HIDDEN __thread bool is_unknown_to_tsan NEAR_TLS_INITIAL_EXEC;
 
 // True in a process that has the runtime, unless this code is instrumented itself.
 NEAR_INLINE bool is_under_tsan() {
@@ -34,7 +36,7 @@ NEAR_INLINE bool is_under_tsan() {
 }
 
 NEAR_INLINE bool tells_tsan() {
-  if (likely(!is_under_tsan()) || holds_all()) return false;
+  if (likely(!is_under_tsan()) || holds_all() || is_unknown_to_tsan) return false;
   // relaxed: fork and pthread_create order it
   if (is_new_child.load(std::memory_order_relaxed)) return false;
   return &near_single_threaded == nullptr || near_single_threaded == 0;

@@ -128,6 +128,8 @@ NEAR_COLD bool enter_thread() {
   if (current_heap == &exited_heap) return false;
   start_library();
   is_new_child.store(false, std::memory_order_relaxed);  // relaxed: as in tells_tsan
+  // ThreadSanitizer, where it starts a thread, allocates in it first.
+  is_unknown_to_tsan = start.threads_are_announced && !thread_record.counted;
   {
     const Inside inside;  // the heap is neither parked nor owned
     if (take_own_heap(current_node()) == nullptr) return false;
@@ -156,8 +158,10 @@ void count_new_thread() {
 void discount_new_thread() { discount_thread(); }
 
 void mark_counted_thread() {
-  // ThreadSanitizer, where it starts the thread, allocates in it before it can be told.
-  if (has_heap()) tell_taken();
+  if (is_unknown_to_tsan) {
+    is_unknown_to_tsan = false;
+    tell_taken();  // where the heap came from
+  }
   thread_record.counted = true;
   if (watch_exit()) return;
   thread_record.counted = false;

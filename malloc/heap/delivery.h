@@ -7,7 +7,6 @@
 #include "heap/registry.h"
 #include "node/purge_signal.h"
 #include "span/layout.h"
-#include "sync/tsan.h"
 
 namespace near {
 
@@ -16,7 +15,6 @@ namespace near {
 NEAR_INLINE RemoteList<Block>::Pushed deliver(Span& span, SpanBlocks blocks,
                                               const RemoteList<Block>::Chain& chain,
                                               RemoteList<Block>::Seen seen) {
-  tell_given();
   const auto pushed = span.remote.push_chain(blocks, chain, seen);
   if (!pushed.first) return pushed;
   heap_by_id(pushed.owner)->receive(&span);

@@ -3,7 +3,6 @@
 #include <new>
 
 #include "node/memory.h"
-#include "sync/tsan.h"
 
 namespace near {
 
@@ -129,7 +128,6 @@ bool make_depots() {
 }
 
 bool Depot::leave(uint32_t self, unsigned size_class, Magazine& full) {
-  tell_given();
   return part_of(self).leave(size_class, full, most_);
 }
 
@@ -138,10 +136,7 @@ Magazine* Depot::take(uint32_t self, unsigned size_class) {
   for (unsigned i = 0; i < count; i++) {
     DepotPart& each = parts_[(self + i) % count];
     if (each.is_empty(size_class)) continue;
-    if (Magazine* full = each.take(size_class)) {
-      tell_taken();
-      return full;
-    }
+    if (Magazine* full = each.take(size_class)) return full;
   }
   return nullptr;
 }

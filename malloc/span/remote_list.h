@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "sync/tsan.h"
 
 namespace near {
 
@@ -82,6 +83,7 @@ class RemoteList {
     const uint32_t first = blocks.index_of(chain.first);
     const uint32_t last = blocks.index_of(chain.last);
     uint64_t wanted = 0;
+    tell_given();
     do {
       const uint32_t count = seen.count();
       if (seen.is_head(last) || !seen.is_open())
@@ -100,6 +102,7 @@ class RemoteList {
   Chain take(const Blocks& blocks) {
     Block* last = last_;
     const Seen seen(word_.fetch_and(kHomeMask, kAcqRel));  // pairs: remote-list
+    tell_taken();
     if (seen.count() == 0) return {nullptr, nullptr, 0};
     return {blocks.at(seen.head()), last, seen.count()};
   }

@@ -41,9 +41,8 @@ class Sanitizers(PreloadTest):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode == 0
 
-    def expect_ok(self, binary: Path, preload: str = "") -> None:
-        result = run([binary], preload=False,
-                     extra=QUIET | ({"LD_PRELOAD": preload} if preload else {}))
+    def expect_ok(self, binary: Path, **variables: str) -> None:
+        result = run([binary], preload=False, extra=QUIET | variables)
         self.assert_good(result)
         self.assertEqual((result.out, result.err), (b"ok\n", b""))
         count()
@@ -66,14 +65,15 @@ class Sanitizers(PreloadTest):
             works = True
             with self.subTest("preloaded", compiler=compiler, sanitizer=sanitizer, link=runtime):
                 if runtime.shared:
-                    self.expect_ok(binary, f"{runtime.shared}:{LIBRARY}")
+                    self.expect_ok(binary, LD_PRELOAD=f"{runtime.shared}:{LIBRARY}")
                 if not runtime.shared or sanitizer != "address":  # it must come first
-                    self.expect_ok(binary, str(LIBRARY))
+                    self.expect_ok(binary, LD_PRELOAD=str(LIBRARY))
             for library in (LIBRARY, API_LIBRARY):
                 with self.subTest("linked", compiler=compiler, sanitizer=sanitizer, link=runtime,
                                   library=library.name):
                     self.assertTrue(self.build(*link, objects["own"], library, "-o", binary))
                     self.expect_ok(binary)
+                    self.expect_ok(binary, NEARMALLOC_MAGAZINES="1")
         if not works:
             self.skipTest(f"{compiler} has no runtime for {flag}")
 

@@ -1,6 +1,7 @@
-/* A correct program for the runtimes of sanitizers: threads that allocate and end, and a child.
+/* A correct program for the runtimes of sanitizers: threads that allocate and end, and children.
  * With OWN_NAMES it also uses near_malloc. Prints "ok". */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,14 @@
 
 enum { kRounds = 10, kThreads = 4, kBlocks = 2000, kChildStatus = 7 };
 
+static _Atomic(char*) passed_on; /* a block that the thread which takes it frees */
+
 static void fail(const char* what) {
   fprintf(stderr, "%s failed\n", what);
   _Exit(1);
 }
 
-/* Blocks of both allocators, some of which another thread frees. */
+/* Allocates from both, and frees some blocks of other threads. */
 static void* work(void* given) {
   free(given);
   for (size_t i = 0; i < kBlocks; i++) {
@@ -32,7 +35,11 @@ static void* work(void* given) {
     memset(block, 1, i % 900 + 1);
     block = near_realloc(block, i * 20 + 1);
     if (block == NULL || block[0] != 1) fail("realloc");
-    near_free(block);
+    char* taken = atomic_exchange(&passed_on, block);
+    if (taken != NULL) {
+      taken[0] = 2;
+      near_free(taken);
+    }
     free(other);
   }
   return calloc(1, 100);
@@ -52,12 +59,16 @@ static void run_threads(void) {
   }
 }
 
-static void run_child(void) {
+static void allocate_once(void) {
+  near_free(near_malloc(100));
+  free(malloc(100));
+}
+
+static void run_child(void (*work_of_child)(void)) {
   const pid_t child = fork();
   if (child < 0) fail("fork");
   if (child == 0) {
-    near_free(near_malloc(100));
-    free(malloc(100));
+    work_of_child();
     _Exit(kChildStatus);
   }
   int status = 0;
@@ -66,9 +77,11 @@ static void run_child(void) {
 }
 
 int main(void) {
+  run_child(run_threads);
   run_threads();
-  run_child();
+  run_child(allocate_once);
   run_threads();
+  near_free(atomic_exchange(&passed_on, NULL));
   puts("ok");
   return 0;
 }
