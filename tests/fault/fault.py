@@ -49,8 +49,8 @@ class Fault(PreloadTest):
             self.assertRegex(text, known.replace("START", re.escape(start)))
 
     def test_pointers_that_are_no_blocks(self) -> None:
-        for case in ("stack", "thread-stack", "data", "code", "wild", "low", "mapped-start", "mapped",
-                     "mapped-filled", "mapped-twos", "unmapped"):
+        for case in ("stack", "thread-stack", "data", "code", "wild", "low", "mapped-start",
+                     "mapped", "mapped-filled", "mapped-twos", "unmapped"):
             with self.subTest(case):
                 self.check_all_modes(case, 64, "not a block")
 
