@@ -64,8 +64,8 @@ class alignas(128) Region {
   void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
   // In the first chunks, which have small pages, runs that lie in one chunk begin at this slice or
-  // behind, while there is room; longer ones at the multiple of their length below it. Called before
-  // the region has chunks.
+  // behind, while there is room; longer ones at the multiple of their length below it. Called
+  // before the region has chunks.
   void begin_at(unsigned slice) { first_slice_ = slice; }
 
   // Takes a run of slices from mapped chunks; null if there is none. Sets `clean` to the number of
