@@ -152,10 +152,13 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
   return kNoChunk;
 }
 
-// The first slice of a run of a chunk's slices, from the region's first slice on if there is one.
-// kChunkSlices or more if there is none at all.
-unsigned Region::find_in(uint32_t mask, uint32_t slices) const {
-  const unsigned behind = find_run(mask & kWholeChunk << first_slice_, slices);
+// The first slice of a run in `mask`, the slices of a chunk; kChunkSlices or more if there is none.
+// A random start must not waste room: runs of one length still fill a chunk to its last slice, and
+// chunks with huge pages, whose unused slices are resident too, are filled from the lowest one on.
+unsigned Region::find_in(uint32_t chunk, uint32_t mask, uint32_t slices) const {
+  const bool anywhere = chunk < kSmallPageChunks && lies_in_chunk(slices);
+  const uint32_t first = anywhere ? first_slice_ & ~(slices - 1) : 0;
+  const unsigned behind = find_run(mask & kWholeChunk << first, slices);
   return behind < kChunkSlices ? behind : find_run(mask, slices);
 }
 
@@ -169,8 +172,8 @@ uint64_t Region::find(uint32_t slices) const {
   }
   if (index == kNoChunk) return RunTree::kNowhere;
   const Chunk& chunk = chunks_[index];
-  unsigned offset = find_in(chunk.dirty & chunk.free, slices);
-  if (offset >= kChunkSlices) offset = find_in(chunk.free, slices);
+  unsigned offset = find_in(index, chunk.dirty & chunk.free, slices);
+  if (offset >= kChunkSlices) offset = find_in(index, chunk.free, slices);
   return uint64_t{index} * kChunkSlices + offset;
 }
 

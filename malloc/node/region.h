@@ -63,7 +63,8 @@ class alignas(128) Region {
   // `table`: the number of the region's table in the window. `budget`: of the region's node.
   void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
-  // Runs that lie in one chunk begin at this slice of it or behind, while there is room. Called
+  // In the first chunks, which have small pages, runs that lie in one chunk begin at this slice or
+  // behind, while there is room; longer ones at the multiple of their length below it. Called
   // before the region has chunks.
   void begin_at(unsigned slice) { first_slice_ = slice; }
 
@@ -218,7 +219,7 @@ class alignas(128) Region {
   uint64_t find(uint32_t slices) const;
   uint64_t find_anywhere(uint32_t slices) const;
   uint32_t find_in_chunks(uint32_t slices) const;
-  unsigned find_in(uint32_t mask, uint32_t slices) const;
+  unsigned find_in(uint32_t chunk, uint32_t mask, uint32_t slices) const;
   bool are_mapped(uint64_t first, uint32_t slices) const;
   uint64_t free_at_end(uint64_t most) const;
   bool is_free(uint64_t first, uint32_t slices) const;

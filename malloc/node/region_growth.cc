@@ -170,10 +170,11 @@ uint64_t Region::find_anywhere(uint32_t slices) const {
   if (!lies_in_chunk(slices)) return runs_.find(slices);
   const uint32_t index = find_in_chunks(slices);
   if (index != kNoChunk) {
-    return uint64_t{index} * kChunkSlices + find_in(chunks_[index].free, slices);
+    return uint64_t{index} * kChunkSlices + find_in(index, chunks_[index].free, slices);
   }
   if (absent_.empty()) return RunTree::kNowhere;
-  return uint64_t{absent_.front()} * kChunkSlices + find_in(kWholeChunk, slices);
+  const uint32_t absent = absent_.front();
+  return uint64_t{absent} * kChunkSlices + find_in(absent, kWholeChunk, slices);
 }
 
 Growth Region::plan_growth(const RunRequest& request, bool generous) {

@@ -275,13 +275,14 @@ static int written_after_a_remote_free(void) {
 static int forged_link(void) {
   char* first;
   char* second;
-  char* live = make();
+  char* live;
   int tries = 0;
   do { /* two of one span, and one that their links can reach */
     if (++tries == kLater) exit(2);
+    live = make();
     first = make();
     second = make();
-  } while ((((uintptr_t)first ^ (uintptr_t)second) >> 16) != 0 ||
+  } while ((((uintptr_t)first ^ (uintptr_t)second) >> 17) != 0 ||
            (((uintptr_t)first ^ (uintptr_t)live) >> 21) != 0);
   release(first);
   release(second);

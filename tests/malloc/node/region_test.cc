@@ -279,8 +279,21 @@ TEST_P(RegionTest, ChunksAreFilledFromTheFirstSliceOn) {
       count_cases();
     }
   }
-  EXPECT_EQ(model_.index_of(model_.take(16)->start), 2 * kChunkSlices + kFirst);
-  EXPECT_EQ(model_.index_of(model_.take(8)->start), 2 * kChunkSlices);
+  EXPECT_EQ(model_.index_of(model_.take(4)->start), 2 * kChunkSlices + 12);
+  model_.check();
+}
+
+// A random first slice wastes no room, and chunks that may have huge pages are filled from below.
+TEST_P(RegionTest, AFirstSliceWastesNoRoom) {
+  for (const uint32_t slices : {1u, 2u, 4u, 8u, 16u}) {
+    region_.begin_at(13);
+    for (uint32_t i = 0; i < kSlices / slices; i++) ASSERT_NE(model_.take(slices), nullptr);
+    EXPECT_EQ(region_.free_slices(), 0u);
+    const Span* behind = region_.span_at(room_.base() + 8 * near::kChunkSize);
+    EXPECT_EQ(behind->slices, slices);
+    while (!model_.live().empty()) model_.give(model_.live().back(), 0, 1);
+    count_cases();
+  }
   model_.check();
 }
 
