@@ -103,7 +103,7 @@ def self_test() -> int:
     findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        (root / "tools").mkdir()
+        (root / "ci").mkdir()
         (root / "README.md").write_text(EXAMPLE, encoding="utf-8")
         (root / "ci/documented_commands.toml").write_text(TABLE, encoding="utf-8")
         near = root / "near"

@@ -68,7 +68,7 @@ _WANTED = {
 _LINTED = {DEFAULT, ALL, "lint"}
 _GUESTS = {"numa": "needed", "numa-matrix": "needed", ALL: "wanted", "soak": "wanted"}
 _GROUPS = ("tools", "lab", "tests", "browser")
-_DEFAULT_GROUPS = ("tools", "results", "tests", "lint")
+_DEFAULT_GROUPS = ("tools", "results", "tests")
 _MEASURED = {ALL, "lab", "numa-matrix", "soak", "manycore"}
 
 
