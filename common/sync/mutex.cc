@@ -19,6 +19,7 @@ thread_local uint8_t held[kRanks] NEAR_TLS_INITIAL_EXEC = {};
 }  // namespace
 
 __thread uint8_t inside_depth NEAR_TLS_INITIAL_EXEC = 0;
+Atomic<bool> is_new_child{false};
 __thread bool is_unknown_to_tsan NEAR_TLS_INITIAL_EXEC = false;
 void (*repair_child)() = nullptr;
 

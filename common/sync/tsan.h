@@ -24,7 +24,7 @@ extern char near_single_threaded asm("__libc_single_threaded") __attribute__((we
 namespace near {
 
 inline constinit NEAR_HIDDEN char handed_on = 0;
-inline constinit NEAR_HIDDEN Atomic<bool> is_new_child{false};
+extern NEAR_HIDDEN Atomic<bool> is_new_child;
 // The runtime starts the thread and has not finished, or does not know it.
 extern NEAR_HIDDEN __thread bool is_unknown_to_tsan NEAR_TLS_INITIAL_EXEC;
 
