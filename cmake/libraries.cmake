@@ -170,7 +170,7 @@ function(near_static_library name output_name)
   add_custom_command(OUTPUT ${merged}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/merged/${name}
     COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} ${objects}
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${merged}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --compress-debug-sections=zlib ${merged}
     DEPENDS ${objects}
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Merging ${output_name}.o")

@@ -51,6 +51,7 @@ bool find_loaded_file(uintptr_t address, LoadedFile& out) {
     out.start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
     out.end = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
     out.base = found.dlfo_link_map->l_addr;
+    out.dynamic = found.dlfo_link_map->l_ld;
     out.name = found.dlfo_link_map->l_name;
     return true;
   }

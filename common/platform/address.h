@@ -17,6 +17,7 @@ struct LoadedFile {
   uintptr_t start;
   uintptr_t end;
   uintptr_t base;  // what is added to the addresses in the file
+  const void* dynamic;
   const char* name;
 };
 // The file that has the code. Takes no lock, so that it may be called in malloc. False if there is

@@ -1,11 +1,10 @@
 #include "platform/libc_block.h"
 
-#include <gnu/libc-version.h>
-
 #include <cstdint>
 
 #include "base/bits.h"
 #include "platform/address.h"
+#include "platform/loaded.h"
 #include "platform/os.h"
 
 namespace near {
@@ -37,11 +36,9 @@ bool can_read(uintptr_t header, uintptr_t known) {
 }  // namespace
 
 bool is_in_c_library(const void* function) {
-  LoadedFile of_function;
-  LoadedFile of_library;
-  const auto known = reinterpret_cast<uintptr_t>(&gnu_get_libc_version);
-  return find_loaded_file(reinterpret_cast<uintptr_t>(function), of_function) &&
-         find_loaded_file(known, of_library) && of_function.base == of_library.base;
+  LoadedFile file;
+  return find_loaded_file(reinterpret_cast<uintptr_t>(function), file) &&
+         LoadedObject(file.base, file.dynamic).is_named("libc.so.6");
 }
 
 bool looks_like_libc_block(const void* address) {

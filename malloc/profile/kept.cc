@@ -15,7 +15,7 @@ namespace near::profile {
 // Lists the loaded files for `prepare`.
 struct Listing {
   static int visit(dl_phdr_info* object, size_t, void* data) {
-    LoadedFile found{UINTPTR_MAX, 0, object->dlpi_addr, object->dlpi_name};
+    LoadedFile found{UINTPTR_MAX, 0, object->dlpi_addr, nullptr, object->dlpi_name};
     for (unsigned i = 0; i < object->dlpi_phnum; i++) {
       const auto& segment = object->dlpi_phdr[i];
       if (segment.p_type != PT_LOAD) continue;
