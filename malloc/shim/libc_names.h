@@ -28,7 +28,6 @@
   X(getpid)                    \
   X(getrlimit)                 \
   X(isupper)                   \
-  X(lstat)                     \
   X(madvise)                   \
   X(memcpy)                    \
   X(memmove)                   \
@@ -72,5 +71,4 @@
   X(syscall)                   \
   X(sysconf)                   \
   X(sysinfo)                   \
-  X(unlink)                    \
   X(vsnprintf)
