@@ -86,11 +86,11 @@ inline void* map_shared(int file, size_t bytes) {
   return start == MAP_FAILED ? nullptr : start;
 }
 inline void unmap(void* start, size_t bytes) { munmap(start, bytes); }
-// A new file, which takes the name of a plain one of this user: a process that maps that one keeps
-// it.
+// A new file, which takes the name of a plain one of this user, or of root: a process that gave up
+// root made that one before. A process that maps the old file keeps it.
 inline int open_to_map(const char* path) {
   struct stat found{};
-  if (look_at(path, found) && S_ISREG(found.st_mode) && is_own(found)) {
+  if (look_at(path, found) && S_ISREG(found.st_mode) && (is_own(found) || found.st_uid == 0)) {
     syscall(SYS_unlinkat, AT_FDCWD, path, 0);
   }
   return create(path, O_RDWR);

@@ -90,7 +90,7 @@ void Player::allocate_posix() {
   void* block = &untouched;
   errno = 77;
   const int error = near_posix_memalign(&block, alignment, size);
-  demand(errno == 77, "posix_memalign changed errno");
+  demand(errno == (error == ENOMEM ? ENOMEM : 77), "posix_memalign: errno %d", errno);
   demand((error == 0) == (block != &untouched), "posix_memalign: %d, %p", error, block);
   const bool is_wrong = !is_power_of_two(alignment) || alignment % sizeof(void*) != 0;
   if (is_wrong) {

@@ -111,6 +111,11 @@ TEST(Deleter, APingEpochThatKeepsItsBoundAtAPinStaysPinned) {
     ASSERT_FALSE(dead.back());
   }
   EXPECT_TRUE(parent_is_destroyed);
+  // Each parent uses the handle, which the domain outlives.
+  for (int i = 0; i < 10'000 && reader.waiting() > 0; i++) {
+    auto other = writer.pin();
+    reader.reclaim();
+  }
 }
 
 // Function objects: without a state under each scheme, with one where everything read stays.
