@@ -10,7 +10,6 @@
 #include <ostream>
 #include <source_location>
 #include <span>
-#include <sstream>
 #include <streambuf>
 #include <vector>
 
@@ -101,12 +100,12 @@ struct Exploration {
 template <typename Suite, typename Search>
 bool simulate(rl::test_params& parameters) {
   using Scheduler = typename Search::template Scheduler<Suite::params::thread_count>;
-  std::ostringstream state;
+  rl::ostringstream state;  // whose memory Relacy does not count
   const rl::test_result_e result = rl::run_test<Suite, Scheduler>(parameters, state, false);
   if (result != rl::test_result_success) {
     parameters.initial_state = state.str();
     parameters.collect_history = true;
-    std::ostringstream again;
+    rl::ostringstream again;
     rl::run_test<Suite, Scheduler>(parameters, again, true);
   }
   return result == Suite::params::expected_result;
