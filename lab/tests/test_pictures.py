@@ -1,11 +1,12 @@
 """`./near lab pictures` draws what docs show, and the pictures in docs are small."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from modules import run_module
 from nearlab import places
 
 MOST_BYTES = 200_000
@@ -22,7 +23,12 @@ def size_of(picture: Path) -> tuple[int, int]:
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 def test_they_are_drawn(tmp_path):
     words = ["-o", str(tmp_path), "--requests", "20000", "--seconds", "1"]
-    result = run_module("__main__", "pictures", *words)
+    result = subprocess.run(
+        [sys.executable, "-m", "nearlab", "pictures", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     for name in PICTURES:
         width, height = size_of(tmp_path / name)
