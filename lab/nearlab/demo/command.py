@@ -111,7 +111,7 @@ def _announce(peaks: int, programs: int, long: bool, err: Console) -> None:
 def _show_peaks(allocators: Sequence[Allocator], out: Console) -> list[Peak]:
     out.print(
         f"\n[bold]Memory after a peak[/]: {peak.THREADS} threads fill a cache, and others free\n"
-        f"{peak.FREED_PERCENT} % of it at random. Resident memory of the heap:"
+        f"{peak.FREED_PERCENT} % of it at random. Resident memory of the process:"
     )
     peaks: list[Peak] = []
     with Live(console=out, auto_refresh=False, transient=True) as live:  # on a terminal only
