@@ -42,48 +42,69 @@ def check_files(build: Path, files: list[Path], findings: Findings) -> None:
             findings.fault(path, int(line), message)
 
 
-def library_commands(build: Path) -> list[dict[str, str]]:
-    """Returns the libraries' compile commands, without the flags that Clang does not know.
+INCLUDED = re.compile(r'^#include "(.*\.cc)"$', re.MULTILINE)
 
-    Their objects are in the build's own CMakeFiles. A subfolder that compiles a source again
-    (tests/model) compiles other code, because it uses the model checker's headers.
+
+def library_commands(build: Path) -> dict[Path, dict[str, str]]:
+    """Returns for each source of the libraries its first compile command.
+
+    A unity build compiles a file of #include lines, one for each source of a folder. Clang does not
+    know the flags -fira. The objects of the libraries are in the build's own CMakeFiles. A
+    subfolder (tests/model) compiles other code from the same source, with the model checker's
+    headers.
     """
-    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    return [{**command, "command": re.sub(r" -fira-\S+", "", command["command"])}
-            for command in commands if " -o CMakeFiles/" in command["command"]]
+    commands = {}
+    for command in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+        if " -o CMakeFiles/" not in command["command"]:
+            continue
+        file = Path(command["file"])
+        unity = "Unity" in file.parts
+        sources = INCLUDED.findall(file.read_text(encoding="utf-8")) if unity else [file]
+        known = {**command, "command": re.sub(r" -fira-\S+", "", command["command"])}
+        for source in sources:
+            commands.setdefault(Path(source), known)
+    return commands
 
 
 def check_sources(root: Path, build: Path, findings: Findings) -> None:
     commands = library_commands(build)
-    compiled = {Path(command["file"]) for command in commands}
     sources = [source for folder in ("common", "malloc", "reclaim")
                for source in sorted((root / folder).rglob("*.cc"))]
     for source in sources:
-        if source not in compiled:
+        if source not in commands:
             findings.fault(source, 0, "no library is compiled from it")
+    wanted = {commands[source]["file"]: commands[source] for source in sources
+              if source in commands}
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
-        check_files(Path(folder), [each for each in sources if each in compiled], findings)
+        text = json.dumps(list(wanted.values()))
+        Path(folder, "compile_commands.json").write_text(text, encoding="utf-8")
+        check_files(Path(folder), [Path(file) for file in wanted], findings)
 
 
 def self_test() -> int:
-    """Expects that it finds a fault and a file not compiled, and ignores a second compilation."""
+    """Expects that it finds two faults, one in a unity build, and a file that is not compiled, and
+    ignores a second compilation."""
     findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        (root / "malloc").mkdir()
-        (root / "malloc/forgotten.cc").write_text("", encoding="utf-8")
-        source = root / "malloc/wrong.cc"
-        source.write_text("int f(int Bad) { return Bad; }\n#ifdef AGAIN\n#error seen\n#endif\n",
-                          encoding="utf-8")
-        compilers = ("c++ -fira-algorithm=priority -o CMakeFiles/wrong.o",
-                     "c++ -DAGAIN -o tests/CMakeFiles/wrong.o")
-        commands = [{"directory": folder, "file": str(source), "command": f"{each} -c {source}"}
-                    for each in compilers]
-        (root / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
+        wrong = "int f(int Bad) { return Bad; }\n"
+        texts = {"malloc/forgotten.cc": "",
+                 "malloc/joined.cc": wrong.replace("f", "g"),
+                 "malloc/wrong.cc": wrong + "#ifdef AGAIN\n#error seen\n#endif\n",
+                 "Unity/all.cxx": f'#include "{root}/malloc/joined.cc"\n'}
+        for name, text in texts.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        commands = [("-fira-algorithm=priority -o CMakeFiles/wrong.o", "malloc/wrong.cc"),
+                    ("-DAGAIN -o tests/CMakeFiles/wrong.o", "malloc/wrong.cc"),
+                    ("-o CMakeFiles/all.o", "Unity/all.cxx")]
+        entries = [{"directory": folder, "file": f"{root}/{file}",
+                    "command": f"c++ {flags} -c {root}/{file}"} for flags, file in commands]
+        (root / "compile_commands.json").write_text(json.dumps(entries), encoding="utf-8")
         check_sources(root, root, findings)
     seen = "\n".join(findings.faults)
-    wanted = ("wrong.cc:1: invalid case style", "forgotten.cc: no library")
+    wanted = ("wrong.cc:1: invalid case style", "joined.cc:1: invalid case style",
+              "forgotten.cc: no library")
     right = all(each in seen for each in wanted) and len(findings.faults) == len(wanted)
     if not right:
         print(seen)

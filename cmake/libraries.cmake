@@ -40,7 +40,7 @@ near_sources_of(shim_sources malloc/shim)
 # Designs leave out the files that interpose functions of the C library, because these files need
 # options and a map that designs do not have. They have no probes either.
 list(FILTER shim_sources EXCLUDE REGEX
-  "/(near_(api|node|standard)|dlopen|libc|libc_of_process|limits|probe_base|thread_create)\\.cc$")
+  "/(near_(api|node|standard)|dlopen|libc|limits|probe_base|thread_create)\\.cc$")
 
 near_object_library(near_core ${core_sources})
 near_unity(near_core)
@@ -102,7 +102,7 @@ near_object_library(near_interposed malloc/shim/dlopen.cc malloc/shim/limits.cc
 near_object_library(near_probe_base malloc/shim/probe_base.cc)
 # Calls of the C library that only the simulator of processors interposes.
 if(NEAR_MANYCORE)
-  near_object_library(near_libc malloc/shim/libc_of_process.cc)
+  near_object_library(near_libc manycore/libc_of_process.cc)
 else()
   near_object_library(near_libc malloc/shim/libc.cc)
 endif()

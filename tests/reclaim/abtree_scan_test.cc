@@ -15,6 +15,7 @@
 #include "nearmalloc/reclaim/abtree.hpp"
 #include "nearmalloc/reclaim/list.hpp"
 #include "nearmalloc/reclaim/occtree.hpp"
+#include "reclaim/busy_domain.h"
 #include "reclaim/eager_domain.h"
 #include "reclaim/interrupter.h"
 #include "reclaim/reporting_domain.h"
@@ -27,10 +28,6 @@ namespace {
 
 namespace reclaim = near::reclaim;
 
-template <class Scheme>
-struct BusyDomain : reclaim::domain<Scheme> {
-  BusyDomain() : reclaim::domain<Scheme>({.batch_size = 8, .operations_between_checks = 1}) {}
-};
 struct BusyReporting : ReportingDomain {
   BusyReporting() : ReportingDomain({.batch_size = 8}) {}
 };

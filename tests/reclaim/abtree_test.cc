@@ -21,8 +21,6 @@ namespace {
 
 using near::reclaim::abtree;
 
-constexpr uint64_t value_of(int64_t key) { return static_cast<uint64_t>(key) * 31 + 7; }
-
 class TreeTrial : public Trial {
  public:
   virtual size_t unreclaimed() = 0;
@@ -174,12 +172,12 @@ TEST(Abtree, TakesOtherKeysAndValues) {
 TEST(Abtree, AVisitorMayUseTheTreeWithTheSameGuard) {
   EagerDomain domain;
   abtree<int64_t, uint64_t, EagerDomain, 4> tree(domain);
-  for (int64_t key = 0; key < 200; ++key) tree.insert(key, value_of(key));
+  for (int64_t key = 0; key < 200; ++key) tree.insert(key, stamp(key));
   auto guard = domain.pin();
   int64_t next = 0;
   tree.range(guard, 0, 200, [&](int64_t key, uint64_t value) {
     EXPECT_EQ(key, next++);
-    EXPECT_EQ(value, value_of(key));
+    EXPECT_EQ(value, stamp(key));
     EXPECT_TRUE(tree.erase(guard, key));
     count_cases();
   });

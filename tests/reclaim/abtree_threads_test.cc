@@ -10,6 +10,7 @@
 #include "nearmalloc/reclaim/abtree.hpp"
 #include "nearmalloc/reclaim/domain.hpp"
 #include "reclaim/any_set.h"
+#include "reclaim/busy_domain.h"
 #include "reclaim/eager_domain.h"
 #include "reclaim/interrupter.h"
 #include "support/cases.h"
@@ -22,35 +23,23 @@ namespace {
 namespace reclaim = near::reclaim;
 using reclaim::abtree;
 
-constexpr uint64_t value_of(int64_t key) { return static_cast<uint64_t>(key) * 31 + 7; }
-
-// Domains that free soon.
-template <class Scheme>
-struct BusyDomain : reclaim::domain<Scheme> {
-  BusyDomain() : reclaim::domain<Scheme>({.batch_size = 8, .operations_between_checks = 1}) {}
-  size_t unreclaimed() {
-    this->barrier();
-    return this->collect().unreclaimed;
-  }
-};
-
-class TreeTrial : public Trial {
+class BusyTrial : public Trial {
  public:
   virtual size_t unreclaimed() = 0;
 };
 
 template <class Domain, unsigned B, unsigned A>
-class TreeTrialOf final : public TrialOf<abtree<Key, uint64_t, Domain, B, A>, Domain, TreeTrial> {
+class BusyTrialOf final : public TrialOf<abtree<Key, uint64_t, Domain, B, A>, Domain, BusyTrial> {
  public:
   size_t unreclaimed() override { return this->domain_.unreclaimed(); }
 };
 
 template <class Domain, unsigned B, unsigned A = 2>
-std::unique_ptr<TreeTrial> make_trial() {
-  return std::make_unique<TreeTrialOf<Domain, B, A>>();
+std::unique_ptr<BusyTrial> make_trial() {
+  return std::make_unique<BusyTrialOf<Domain, B, A>>();
 }
 
-using MakeTrial = std::unique_ptr<TreeTrial> (*)();
+using MakeTrial = std::unique_ptr<BusyTrial> (*)();
 
 struct Row {
   const char* domain;
@@ -76,9 +65,9 @@ constexpr Row kRows[] = {
     row<BusyDomain<reclaim::debra<reclaim::announce::after_free>>>("debra_after_free"),
     row<BusyDomain<reclaim::token<>>>("token"),
 };
-std::string name_of(const testing::TestParamInfo<Row>& row) { return row.param.domain; }
+std::string domain_of(const testing::TestParamInfo<Row>& row) { return row.param.domain; }
 
-INSTANTIATE_TEST_SUITE_P(Domains, AbtreeThreads, testing::ValuesIn(kRows), name_of);
+INSTANTIATE_TEST_SUITE_P(Domains, AbtreeThreads, testing::ValuesIn(kRows), domain_of);
 
 struct Load {
   size_t threads;
@@ -99,7 +88,7 @@ void change_at_random(AnySet& tree, const Load& load, uint64_t number, Balance& 
     const auto key = static_cast<int64_t>(random.below(static_cast<uint64_t>(load.keys)));
     const uint64_t what = random.below(100);
     if (what < 45) {
-      if (!handle->insert(key, value_of(key))) continue;
+      if (!handle->insert(key, stamp(key))) continue;
       balance.key_sum += static_cast<uint64_t>(key);
       ++balance.entries;
     } else if (what < 90) {
@@ -107,13 +96,13 @@ void change_at_random(AnySet& tree, const Load& load, uint64_t number, Balance& 
       balance.key_sum -= static_cast<uint64_t>(key);
       --balance.entries;
     } else if (const auto value = handle->find(key)) {
-      ASSERT_EQ(*value, value_of(key));
+      ASSERT_EQ(*value, stamp(key));
     }
   }
 }
 
 void stress(MakeTrial make, const Load& load) {
-  const std::unique_ptr<TreeTrial> trial = make();
+  const std::unique_ptr<BusyTrial> trial = make();
   AnySet& tree = trial->set();
   Interrupter interrupter;
   std::vector<Balance> balances(load.threads);
@@ -129,9 +118,8 @@ void stress(MakeTrial make, const Load& load) {
   ASSERT_TRUE(tree.check());
   ASSERT_EQ(tree.key_sum(), total.key_sum);
   ASSERT_EQ(tree.size(), static_cast<size_t>(total.entries));
-  tree.for_each([](const Key& key, uint64_t value) {
-    ASSERT_EQ(value, value_of(static_cast<int64_t>(key)));
-  });
+  tree.for_each(
+      [](const Key& key, uint64_t value) { ASSERT_EQ(value, stamp(static_cast<int64_t>(key))); });
   ASSERT_EQ(trial->unreclaimed(), 0u);
   count_cases(load.threads * load.operations);
 }
@@ -159,7 +147,7 @@ void churn(AnySet& tree, int64_t keys, const std::atomic<bool>& done, uint64_t n
     const auto key = static_cast<int64_t>(random.below(static_cast<uint64_t>(keys)));
     if (is_constant(key) || is_absent(key)) continue;
     if (random.below(2) == 0) {
-      tree.insert(key, value_of(key));
+      tree.insert(key, stamp(key));
     } else {
       tree.erase(key);
     }
@@ -173,7 +161,7 @@ void expect_range_holds(const AnySet& tree, int64_t low, int64_t high) {
     const auto key = static_cast<int64_t>(its_key);
     ASSERT_LT(last, key);
     last = key;
-    ASSERT_EQ(value, value_of(key));
+    ASSERT_EQ(value, stamp(key));
     ASSERT_FALSE(is_absent(key)) << key;
     ASSERT_LE(key, is_constant(key) ? next_constant : next_constant - 1) << "one was missed";
     if (is_constant(key)) next_constant += 4;
@@ -183,9 +171,9 @@ void expect_range_holds(const AnySet& tree, int64_t low, int64_t high) {
 }
 
 void ranges_under_churn(MakeTrial make, int64_t keys, size_t ranges) {
-  const std::unique_ptr<TreeTrial> trial = make();
+  const std::unique_ptr<BusyTrial> trial = make();
   AnySet& tree = trial->set();
-  for (int64_t key = 0; key < keys; key += 4) ASSERT_TRUE(tree.insert(key, value_of(key)));
+  for (int64_t key = 0; key < keys; key += 4) ASSERT_TRUE(tree.insert(key, stamp(key)));
   std::atomic<bool> done{false};
   Interrupter interrupter;
   Threads threads(3, [&](uint64_t i) {
@@ -213,7 +201,7 @@ TEST_P(AbtreeThreads, ARangeMissesNoKeyThatStaysAndShowsNoneThatIsAbsent) {
 
 // Each thread has its own keys, between those of the others: it finds exactly what it inserted.
 TEST_P(AbtreeThreads, EachSeesItsOwnChanges) {
-  const std::unique_ptr<TreeTrial> trial = GetParam().small();
+  const std::unique_ptr<BusyTrial> trial = GetParam().small();
   AnySet& tree = trial->set();
   constexpr int64_t kThreads = 4;
   std::atomic<size_t> entries{0};
@@ -223,7 +211,7 @@ TEST_P(AbtreeThreads, EachSeesItsOwnChanges) {
     for (size_t i = 0; i < scaled(20'000); ++i) {
       const int64_t key = static_cast<int64_t>(random.below(300)) * kThreads + number;
       if (random.below(2) == 0) {
-        ASSERT_EQ(tree.insert(key, value_of(key)), model.emplace(key, 0).second);
+        ASSERT_EQ(tree.insert(key, stamp(key)), model.emplace(key, 0).second);
       } else {
         ASSERT_EQ(tree.erase(key), model.erase(key) == 1);
       }

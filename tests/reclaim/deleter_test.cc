@@ -24,9 +24,9 @@ using Schemes =
                    checkpoints, hazard_pointers, ping_epochs, ibr, hyaline>;
 TYPED_TEST_SUITE(DeleterTest, Schemes);
 
-int gone = 0;
+int ended = 0;
 struct Child {
-  ~Child() { gone++; }
+  ~Child() { ended++; }
 };
 
 // Retires to its domain when it is destroyed, as the root of a tree does.
@@ -41,7 +41,7 @@ struct Parent {
 };
 
 TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
-  gone = 0;
+  ended = 0;
   options eager;
   eager.reclaim = policy::batch();
   eager.batch_size = 0;
@@ -65,10 +65,10 @@ TYPED_TEST(DeleterTest, AGuardProtectsAfterADeleterRanAtItsBegin) {
     if (!is_destroyed) continue;
     const Child* held = guard.protect(0, source);
     ASSERT_NE(held, nullptr);
-    const int before = gone;
+    const int before = ended;
     writer.retire(source.exchange(nullptr));
     for (int j = 0; j < 1000; j++) auto other = writer.pin();
-    EXPECT_EQ(gone, before);
+    EXPECT_EQ(ended, before);
   }
   EXPECT_TRUE(is_destroyed);
 }

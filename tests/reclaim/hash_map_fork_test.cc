@@ -18,7 +18,7 @@ using namespace near::reclaim;
 using impl::TestAccess;
 
 using Domain = PreemptingDomain<Hazards>;
-using Map = hash_map<long, long, Domain>;
+using HazardMap = hash_map<long, long, Domain>;
 
 // Runs `child` in a child; whether it returned true.
 template <class Child>
@@ -26,7 +26,7 @@ bool in_child(Child child) {
   return run_in_child([&] { return child() ? 0 : 1; }) == 0;
 }
 
-bool is_any_claimed(const Map& map) {
+bool is_any_claimed(const HazardMap& map) {
   bool any = false;
   for (size_t bucket = 0; bucket < map.buckets(); bucket++) {
     any = any || TestAccess::is_claimed(map, bucket);
@@ -34,7 +34,7 @@ bool is_any_claimed(const Map& map) {
   return any;
 }
 
-void insert_many(Map& map, long first, long end) {
+void insert_many(HazardMap& map, long first, long end) {
   for (long key = first; key < end; key++) map.insert(key, key);
 }
 
@@ -42,7 +42,7 @@ void insert_many(Map& map, long first, long end) {
 bool goes_on_after_a_fork_at(int holds) {
   domain<debra<>> that_notices_forks;
   Domain domain;
-  Map map(domain, 1024);
+  HazardMap map(domain, 1024);
   std::binary_semaphore stopped{0};
   std::binary_semaphore go_on{0};
   std::thread other([&] {
@@ -77,7 +77,7 @@ TEST(HashMapFork, AForkedChildLinksTheBucketsThatAnotherThreadHadClaimed) {
 TEST(HashMapFork, AForkedChildEnlargesTheTableThatAnotherThreadWasAtWorkAt) {
   domain<debra<>> that_notices_forks;
   Domain domain;
-  Map map(domain, 8);
+  HazardMap map(domain, 8);
   TestAccess::growing(map) = impl::fork_count() + 1;
   insert_many(map, 0, 1000);
   EXPECT_EQ(map.buckets(), 8u);

@@ -261,22 +261,22 @@ TEST_F(Std26Rcu, SynchronizeWaitsForTheRegion) {
 
 // A reader may copy an entry while another thread retires it: an update begins so.
 TEST_F(Std26Rcu, ReadersCopyWhatIsBeingRetired) {
-  struct Plain : safe::rcu_obj_base<Plain> {
+  struct Copied : safe::rcu_obj_base<Copied> {
     int number = 1;
   };
-  std::atomic<Plain*> current{new Plain};
+  std::atomic<Copied*> current{new Copied};
   std::atomic<size_t> copies{0};
   const size_t enough = scaled(10'000);
   run_threads(3, [&](size_t thread) {
     for (; copies < enough; copies += thread == 0 ? 0 : 1) {
       if (thread == 0) {
-        current.exchange(new Plain)->retire();
+        current.exchange(new Copied)->retire();
         continue;
       }
       const std::scoped_lock region(safe::rcu_default_domain());
-      const Plain* const seen = current.load();
+      const Copied* const seen = current.load();
       std::this_thread::yield();  // for the writer
-      const auto copy = std::make_unique<Plain>(*seen);
+      const auto copy = std::make_unique<Copied>(*seen);
       asm volatile("" : : "r"(copy.get()) : "memory");  // it is made
       EXPECT_EQ(copy->number, 1);
     }
