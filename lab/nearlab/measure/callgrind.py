@@ -1,7 +1,7 @@
 """Counts the instructions of a program under callgrind, with the allocator preloaded.
 
-The count covers the whole program, from its start to its exit. To count the work alone, the caller
-passes `idle`, the same program without work, whose count is subtracted. Processes that the program
+The count covers the whole program, from its start to its exit, with all its threads. To count the
+work alone, the caller passes `idle`, the same program without work, whose count is subtracted. Processes that the program
 starts are not counted. Callgrind runs one thread at a time, so spinning and contention differ from
 those on real processors. Invariant: a number comes only from a program that succeeded and executed
 code of the preloaded library; every other case has a failure text.
@@ -37,8 +37,12 @@ def count(
     timeout: float = _TIMEOUT_S,
     *,
     idle: Sequence[str | Path] | None = None,
+    options: Sequence[str] = (),
 ) -> Count:
-    """Counts the instructions of one run of `argv`, minus those of `idle` if it is given."""
+    """Counts the instructions of one run of `argv`, minus those of `idle` if it is given.
+
+    `options` are callgrind's: --toggle-collect=main counts the main thread's calls from `main`.
+    """
 
     def read(counts: Path, running: Running) -> Count:
         try:
@@ -47,10 +51,10 @@ def count(
             return Count(None, f"timed out under callgrind after {timeout:g} s")
         return Count(None, "") if status else _read(counts, library)
 
-    whole = run(argv, library, env, read)
+    whole = run(argv, library, env, read, options)
     if whole.instructions is None or idle is None:
         return whole
-    start_up = run(idle, library, env, read)
+    start_up = run(idle, library, env, read, options)
     if start_up.instructions is None:
         return Count(None, f"without work: {start_up.failure}")
     return Count(whole.instructions - start_up.instructions)

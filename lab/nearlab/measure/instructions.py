@@ -2,7 +2,8 @@
 
 For each mode and size: instructions of a long run less those of a short one, per pair, less the
 same for the loop that calls empty functions, plus the 2 that those execute. So what remains is
-malloc, free and the jump to each through the procedure linkage table; start-up cancels out.
+malloc, free and the jump to each through the procedure linkage table. Start-up and other threads,
+such as an allocator's own, are not counted.
 The definition is checked on glibc 2.36, whose count is known (lab/tests).
 """
 
@@ -108,7 +109,7 @@ def _per_pair(
 def _run(words: Sequence[object], library: Path | None, environment: Mapping[str, str]) -> int:
     """Returns the number of instructions of one run."""
     program: list[str | Path] = [places.bench_dir() / "instructions", *map(str, words)]
-    found = callgrind.count(program, library, environment)
+    found = callgrind.count(program, library, environment, options=["--toggle-collect=main"])
     if found.instructions is None:
         raise CountError(found.failure)
     return found.instructions
