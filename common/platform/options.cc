@@ -22,8 +22,7 @@ const OptionInfo kOptionTable[kOptions] = {
      "near_set_option): none, the threads' slow paths and near_malloc_trim do it"},
     {"magazines", 8, 0, 4096, nullptr,
      "blocks that another thread frees wait in magazines, for reuse by any thread of their node, "
-     "if the process may run on so many CPUs at its start; on two or more, if the thread finds "
-     "that it pays; 0: never"},
+     "if the process may run on so many CPUs at its start; 0: never"},
     {"decay_ms", 1000, 0, 600000, nullptr,
      "milliseconds that freed memory is kept before it is given back"},
     {"dirty_mib", 64, 0, 1048576, nullptr,

@@ -37,6 +37,12 @@ SMALL = {
         "--blocks 500 --operations 5000 --migrate 300 --mark",
         "--blocks 500 --operations 3000 --warm-up 2000",
     ],
+    "exchange": [
+        "--operations 4000 --blocks 500 --share 0.3 --batch 7",
+        "--operations 4000 --blocks 500 --pattern pools --share 0.5 --batch 9 --threads 3",
+        "--operations 4000 --blocks 500 --pattern pipeline --share 0.3 --threads 4 --mark",
+        "--operations 4000 --blocks 500 --pattern owner --batch 50 --threads 3",
+    ],
     "fragmentation": [
         "--megabytes 1 --sleep 1 --pattern stretches",
         "--megabytes 1 --sleep 1 --pattern random",

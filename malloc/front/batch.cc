@@ -151,7 +151,7 @@ class Batch {
   }
 
   NEAR_INLINE void add_remote(const Place& place, Block* block) {
-    if (magazine_use() == MagazineUse::all) return release_alone(place, block);
+    if (uses_magazines()) return release_alone(place, block);
     if (used_ == 0) clear_slots();
     const unsigned slot = slot_of(*place.span);
     if (slots_[slot] == 0) return open(place, slot, block);

@@ -22,25 +22,15 @@ NEAR_INLINE bool release_to_span(Span& span, SpanBlocks blocks,
   return true;
 }
 
-// False if the block that the thread frees now returns to its span in any case.
-NEAR_INLINE bool may_put_away(MagazineUse use) {
-  if (use != MagazineUse::by_thread) return use == MagazineUse::all;
-  Magazines* mine = current_heap->magazines();
-  return mine == nullptr || !mine->frees.rest();
-}
-
-// Puts the block into the thread's magazine. `declined`: it belongs into its span, or the thread
-// cannot use a magazine now. `repeated`: a double free. Requires may_put_away(use).
-NEAR_INLINE Magazines::Put put_away(MagazineUse use, const Span& span, SpanBlocks blocks,
-                                    Block* block, RemoteList<Block>::Seen seen) {
+// Puts the block into the thread's magazine. `declined`: the thread cannot use a magazine now.
+// `repeated`: a double free.
+NEAR_INLINE Magazines::Put put_away(SpanBlocks blocks, Block* block, RemoteList<Block>::Seen seen) {
   if (unlikely(is_inside() || !can_have_heap())) return Magazines::Put::declined;
   Heap* heap = current_heap;
   Magazines* mine = heap->need_magazines();
   if (unlikely(mine == nullptr)) return Magazines::Put::declined;
   if (unlikely(seen.is_head(blocks.index_of(block)))) return Magazines::Put::repeated;
-  const bool keep = use != MagazineUse::by_thread ||
-                    mine->frees.count(span, [heap] { return heap->count_local_frees(); });
-  const auto put = mine->put(seen.node(), seen.size_class(), block, keep);
+  const auto put = mine->put(seen.node(), seen.size_class(), block);
   if (likely(put == Magazines::Put::kept)) heap->count_freed_elsewhere(seen.node(), 1);
   return put;
 }
@@ -50,10 +40,8 @@ NEAR_INLINE Magazines::Put put_away(MagazineUse use, const Span& span, SpanBlock
 NEAR_INLINE bool release_remote(Span& span, SpanBlocks blocks, Block* block,
                                 RemoteList<Block>::Seen seen) {
   if (unlikely(!record_freed(&span, block))) return false;
-  // Read once: if a thread has to decide, put_away must count what may_put_away let through.
-  const MagazineUse use = magazine_use();
-  if (may_put_away(use)) {
-    const auto put = put_away(use, span, blocks, block, seen);
+  if (uses_magazines()) {
+    const auto put = put_away(blocks, block, seen);
     if (put != Magazines::Put::declined) return put == Magazines::Put::kept;
   }
   return release_to_span(span, blocks, {block, block, 1}, seen);

@@ -47,7 +47,7 @@ void empty_and_open(bool fenced, unsigned node) {
 // The kernel refused the fence: a filter of system calls was installed. Threads no longer use
 // magazines, and give back what they have when they take a slow path.
 void end_use() {
-  magazines_in_use.value.store(MagazineUse::none, kRelaxed);  // relaxed: a policy
+  magazines_in_use.value.store(false, kRelaxed);  // relaxed: a policy
   for_each_magazines(kEveryNode, [](Heap& heap, const Magazines& magazines) {
     if (magazines.holds()) heap.ask_to_look();
   });

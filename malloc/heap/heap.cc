@@ -301,13 +301,6 @@ void Heap::count_hot() {
   }
 }
 
-uint64_t Heap::count_local_frees() {
-  const LockGuard guard(lock);
-  count_hot();
-  // relaxed: the owner's thread wrote them
-  return returns.local.load(kRelaxed) + freed_spare.load(kRelaxed);
-}
-
 // Counts a span that comes (1) or goes (-1): short ones, and those of other nodes.
 void Heap::count_span(const Span& span, int change) {
   if (span.is_short()) short_spans_[span.size_class] += static_cast<uint16_t>(change);

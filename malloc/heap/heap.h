@@ -226,10 +226,6 @@ class Heap {
   // then no thread gives it spans. relaxed: a span that leaves meanwhile does no harm
   bool has_foreign() const { return foreign_.load(kRelaxed) != 0; }
 
-  // How many blocks of its spans the owner's thread has freed, without some of cold spans. Takes
-  // the lock; owner's thread, outside (sync/inside.h).
-  uint64_t count_local_frees();
-
   BatchCounts batches;
   LargeCounts large;
 

@@ -75,26 +75,17 @@ void Magazines::mark_exchange() {
   holds_.set(purge_signal);
 }
 
-// Returns a magazine with room in `slot`; null if memory is refused, or if the magazine there has
-// to stay. A magazine leaves its slot before another thread can take it: a child of fork must not
-// find it twice.
+// Returns a magazine with room in `slot`; null if memory is refused. A magazine leaves its slot
+// before another thread can take it: a child of fork must not find it twice.
 Magazine* Magazines::renew(Slot& slot, unsigned node, unsigned size_class) {
   Magazine* full = slot.load(kRelaxed);  // relaxed: inside the gate
-  const bool by_thread = magazine_use() == MagazineUse::by_thread;
-  uint8_t& may_leave = may_leave_[size_class];
-  if (full != nullptr && by_thread && may_leave == 0) {
-    frees.count_unused();
-    return nullptr;
-  }
   mark_exchange();
   if (full != nullptr) {
     slot.store(nullptr, kRelease);  // pairs: forked-list
-    const bool left = depots[node].leave(self_, size_class, *full);
-    may_leave = static_cast<uint8_t>(left ? may_leave - min_of(may_leave, 1) : 0);
-    if (!left) {
-      if (!by_thread) return_blocks(*full);
+    if (!depots[node].leave(self_, size_class, *full)) {
+      return_blocks(*full);
       slot.store(full, kRelease);  // pairs: forked-list
-      return by_thread ? nullptr : full;
+      return full;
     }
   }
   Magazine* empty = take_empty(node);
@@ -133,9 +124,6 @@ bool Magazines::serve(unsigned size_class) {
   Magazine* empty = serving.load(kRelaxed);  // relaxed: inside the gate
   if (empty != nullptr && empty->size() > 0) return true;
   Magazine* next = depots[node_].take(self_, size_class);
-  // The thread needs blocks: it may leave twice as many as a magazine has.
-  uint8_t& may_leave = may_leave_[size_class];
-  may_leave = static_cast<uint8_t>(min_of(may_leave + 2u, UINT8_MAX));
   if (next == nullptr) return false;
   mark_exchange();
   serving.store(next, kRelease);  // pairs: forked-list

@@ -7,9 +7,7 @@
 // allocates from `filling` what exceeds its half, the last block first, because that is in a near
 // cache; then from `serving`. The lower half waits: a thread that frees a foreign block now and
 // then does not get the neighbours of other threads' blocks, which it would share cache lines with.
-// For each other node there is one magazine a class, and it only fills. Where each thread decides
-// (MagazineUse::by_thread), a full one stays, unless the thread has asked the depot for blocks of
-// the class: each time allows it to leave two.
+// For each other node there is one magazine a class, and it only fills.
 // Why this is fast: a thread that frees the blocks of 191 others writes to its own magazines, and
 // reads of the block's span only a word that seldom changes.
 // Bound: blocks wait here until the magazine is full; at most a tenth of a second after the thread
@@ -24,7 +22,6 @@
 #include <cstdint>
 
 #include "heap/depot.h"
-#include "heap/foreign_frees.h"
 #include "heap/gate.h"
 #include "node/purge_signal.h"
 #include "platform/topology.h"
@@ -33,21 +30,17 @@
 
 namespace near {
 
-// Which threads keep foreign blocks in magazines. `by_thread`: those for which it pays
-// (heap/foreign_frees.h).
-enum class MagazineUse : uint8_t { none, by_thread, all };
-
-// The use starts with the purge thread, because that keeps the bound of magazines, if the kernel
-// has membarrier and the option `magazines` allows it. The word is aligned, because every free of a
-// foreign block reads it.
+// Whether threads keep foreign blocks in magazines; otherwise these return to their spans one by
+// one. The use starts with the purge thread, because that keeps the bound of magazines, if the
+// kernel has membarrier and the option `magazines` allows it. The word is aligned, because every
+// free of a foreign block reads it.
 struct alignas(128) MagazinesInUse {
-  Atomic<MagazineUse> value{MagazineUse::none};
+  Atomic<bool> value{false};
 };
 extern NEAR_HIDDEN MagazinesInUse magazines_in_use;
-inline MagazineUse magazine_use() {
+inline bool uses_magazines() {
   return magazines_in_use.value.load(kAcquire);  // pairs: magazines-in-use
 }
-inline bool uses_magazines() { return magazine_use() != MagazineUse::none; }
 
 class Magazines {
  public:
@@ -59,11 +52,9 @@ class Magazines {
   Magazines(uint32_t self, unsigned node)
       : self_(self), node_(static_cast<uint8_t>(node)), away_(reinterpret_cast<Slot*>(this + 1)) {}
 
-  ForeignFrees frees;  // the owner's thread
-
-  // Keeps a block that the thread freed, if `keep` says so. `repeated`: it is the block that was
-  // kept last (a double free). `declined`: the caller gives it back to its span.
-  NEAR_INLINE Put put(unsigned node, unsigned size_class, Block* block, bool keep) {
+  // Keeps a block that the thread freed. `repeated`: it is the block that was kept last (a double
+  // free). `declined`: the caller gives it back to its span.
+  NEAR_INLINE Put put(unsigned node, unsigned size_class, Block* block) {
     if (unlikely(!gate_.enter())) return Put::declined;
     Slot& slot = slot_for(node, size_class);
     Magazine* magazine = slot.load(kRelaxed);  // relaxed: inside the gate
@@ -72,7 +63,7 @@ class Magazines {
     Put result = Put::declined;
     if (unlikely(magazine != nullptr && magazine->is_last(block, size))) {
       result = Put::repeated;
-    } else if (likely(keep)) {
+    } else {
       if (unlikely(size == kMagazineCapacity[size_class])) {
         magazine = renew(slot, node, size_class);
         size = 0;
@@ -155,10 +146,9 @@ class Magazines {
   uint32_t seen_exchanges_ = 0;    // by the purge thread
   Slot filling_[kClasses] = {};
   Slot serving_[kClasses] = {};
-  Slot spare_{nullptr};               // an empty one of the heap's node
-  uint8_t may_leave_[kClasses] = {};  // how many more full ones the thread may leave (by_thread)
-  ClassSet used_[kMaxNodes];          // by node: the classes of which a block came or went
-  Slot* const away_;  // behind this object, by node and class; none if there is one node
+  Slot spare_{nullptr};       // an empty one of the heap's node
+  ClassSet used_[kMaxNodes];  // by node: the classes of which a block came or went
+  Slot* const away_;          // behind this object, by node and class; none if there is one node
 };
 
 // Gives the blocks of a magazine back to their spans, and empties it. Any thread that has it.

@@ -173,20 +173,15 @@ unsigned cpu_count() {
   return cpus;
 }
 
-// On a few processors a word that two of them write costs less than the slow path of a malloc that
-// is served from a magazine. Many foreign frees in no order are the exception, which each thread
-// finds out for itself (heap/foreign_frees.h).
-// docs/decisions/0019-many-processors.md
-MagazineUse wanted_use() {
-  const unsigned cpus = cpu_count();
+// On a few processors a word that two of them write costs less than blocks that stay foreign: a
+// block from a magazine is foreign again at its next free. docs/decisions/0027-foreign-frees.md
+bool wants_magazines() {
   const long least = option(Option::magazines);
-  if (least == 0) return MagazineUse::none;
-  if (cpus >= static_cast<unsigned long>(least)) return MagazineUse::all;
-  return cpus > 1 ? MagazineUse::by_thread : MagazineUse::none;
+  return least != 0 && cpu_count() >= static_cast<unsigned long>(least);
 }
 
 // Release: a thread that sees that they are in use finds the depots' parts.
-void set_magazine_use(MagazineUse use) {
+void use_magazines(bool use) {
   magazines_in_use.value.store(use, kRelease);  // pairs: magazines-in-use
 }
 
@@ -209,13 +204,12 @@ void start() {
   const SavedErrno saved;
   purge_signal.reset();
   purge_signal.set_present(true);  // before the thread starts: its first round finds new requests
-  const MagazineUse use = wanted_use();
   // Before the thread is there: the kernel registers a process of one thread without waiting for
   // the other processors, which takes milliseconds.
-  const bool registered = use != MagazineUse::none && register_membarrier();
+  const bool registered = wants_magazines() && register_membarrier();
   const bool created = create_thread();
   if (!created) purge_signal.set_present(false);
-  if (created && registered && make_depots()) set_magazine_use(use);
+  if (created && registered && make_depots()) use_magazines(true);
   finish_step(created ? running : absent);
 }
 
@@ -225,7 +219,7 @@ bool stop(Unwanted unwanted) {
   if (!claim_step(running, stopping, unwanted)) return false;
   const SavedErrno saved;
   purge_signal.set_present(false);
-  set_magazine_use(MagazineUse::none);
+  use_magazines(false);
   purge_signal.stop();
   join_thread();
   finish_step(absent);
@@ -270,8 +264,6 @@ void obey_purge_option() {
   }
 }
 
-bool has_many_threads() { return thread_count() > static_cast<int>(cpu_count()) + 1; }
-
 bool give_up_purge_thread() {
   return stop([] {
     ration.exhaust(coarse_now_ms());
@@ -284,7 +276,7 @@ void lock_purge_thread() { thread_lock.lock_for_fork(); }
 void unlock_purge_thread() { thread_lock.unlock_for_fork(); }
 
 void forget_purge_thread(int counted) {
-  set_magazine_use(MagazineUse::none);
+  use_magazines(false);
   forget_giving_back();
   threads.store(counted, kRelaxed);  // relaxed: one thread lives
   state.store(absent, kRelaxed);     // relaxed: one thread lives

@@ -32,9 +32,6 @@ void count_thread(bool may_start);
 // Counts one thread less. If fewer than two are left, it ends the helper before it returns.
 void discount_thread();
 
-// True if more threads than processors may run, besides one that waits for the others. A hint.
-bool has_many_threads();
-
 // Applies the option `purge_thread` after a change: ends the helper and waits for its end, or
 // starts it if it is needed.
 void obey_purge_option();

@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "base/atomic.h"
+#include "base/compiler.h"
 #include "sync/tsan.h"
 
 namespace near {
@@ -79,7 +80,7 @@ class RemoteList {
   // chain is `repeated` if `last` is the head already, as if the blocks were pushed one by one,
   // `last` first. The caller called look() for `seen` when it had all blocks of the chain.
   template <typename Blocks>
-  Pushed push_chain(const Blocks& blocks, const Chain& chain, Seen seen) {
+  NEAR_INLINE Pushed push_chain(const Blocks& blocks, const Chain& chain, Seen seen) {
     const uint32_t first = blocks.index_of(chain.first);
     const uint32_t last = blocks.index_of(chain.last);
     uint64_t wanted = 0;

@@ -242,7 +242,10 @@ class Waiting : public FencedSuite<Waiting> {
 
   uint32_t renew() {
     const uint32_t full = filling_;
-    if (full != 0 && choose(4) == 0) return 0;  // it stays (may_leave_), as after a refused leave
+    if (full != 0 && choose(4) == 0) {  // the depot has no room
+      return_blocks(at(full));
+      return full;
+    }
     if (full != 0) {
       filling_ = mutated("a full magazine stays in its slot") ? full : 0;
       leave_full(kOwner, full);

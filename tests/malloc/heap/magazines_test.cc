@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <set>
 #include <vector>
 
@@ -36,13 +35,13 @@ class MagazinesTest : public testing::Test {
     near_free(near_malloc(1));
     ASSERT_TRUE(near::register_membarrier());
     ASSERT_TRUE(near::make_depots());
-    near::magazines_in_use.value.store(near::MagazineUse::all);
+    near::magazines_in_use.value.store(true);
     other_([] { part_classes(); });
   }
   void TearDown() override {
     free_all(from_bin_);
     near::give_back_magazines(true);
-    near::magazines_in_use.value.store(near::MagazineUse::none);
+    near::magazines_in_use.value.store(false);
     EXPECT_EQ(near::depots[0].bytes(), 0u);
     EXPECT_FALSE(near::current_heap->magazines() != nullptr &&
                  near::current_heap->magazines()->holds());
@@ -60,45 +59,6 @@ class MagazinesTest : public testing::Test {
   }
   static void free_all(const std::vector<void*>& blocks) {
     for (void* block : blocks) near_free(block);
-  }
-
-  // The blocks in an order in which neighbours come after one another seldom.
-  static std::vector<void*> scattered(std::vector<void*> blocks) {
-    std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));  // NOLINT: the same each time
-    return blocks;
-  }
-
-  // Frees blocks of the other thread until this one, which decides for itself, keeps them.
-  void begin_to_keep() {
-    free_all(blocks_of_other(1, 1024));  // the heap has magazines now
-    near::give_back_magazines(true);
-    near::current_heap->magazines()->frees = near::ForeignFrees();
-    near::magazines_in_use.value.store(near::MagazineUse::by_thread);
-    constexpr size_t kMost = 2 * (near::ForeignFrees::kRest + size_t{near::ForeignFrees::kEnough} *
-                                                                  near::ForeignFrees::kWindow);
-    std::vector<void*> blocks = scattered(blocks_of_other(kMost, 1024));
-    while (!blocks.empty() && held() == 0) {
-      near_free(blocks.back());
-      blocks.pop_back();
-    }
-    EXPECT_FALSE(blocks.empty());
-    EXPECT_LE(blocks.size(), kMost / 2) << "too early";
-    near::give_back_magazines(true);
-    other_([&] { free_all(blocks); });
-  }
-
-  // As begin_to_keep. The thread may leave no magazine of the class: it found the depot full.
-  void begin_to_keep_without_need(size_t bytes) {
-    begin_to_keep();
-    std::vector<void*> blocks = blocks_of_other(
-        depot_bound() / bytes + kMagazineCapacity[near::class_of(bytes)] + 1, bytes);
-    void* last = blocks.back();
-    blocks.pop_back();
-    near::magazines_in_use.value.store(near::MagazineUse::all);
-    free_all(blocks);
-    near::magazines_in_use.value.store(near::MagazineUse::by_thread);
-    near_free(last);
-    near::give_back_magazines(true);
   }
 
   // The bytes that one thread's part of the depot holds at most.
@@ -170,120 +130,6 @@ TEST_F(MagazinesTest, AThreadAllocatesWhatItFreedLast) {
   count_cases(half);
 }
 
-// All of them except each sixty-fourth; and a block that is freed twice in a row is noticed
-// wherever it went.
-TEST_F(MagazinesTest, OnAFewProcessorsAThreadBeginsToKeepScatteredBlocks) {
-  constexpr size_t kBytes = 1024;
-  begin_to_keep();
-  size_t home = 0;
-  const std::vector<void*> blocks = scattered(blocks_of_other(10'000, kBytes));
-  std::vector<void*> taken;
-  for (size_t i = 0; i < 960; i++) {
-    void* block = blocks[i];
-    const size_t before = near::enclosing_span(block)->remote.count();
-    near_free(block);
-    if (i % 4 == 0) {
-      const std::string said = said_of([&] { near_free(block); });
-      EXPECT_NE(said.find("double free"), std::string::npos) << said;
-    }
-    if (near::enclosing_span(block)->remote.count() > before) home++;
-    empty_bin(kBytes);
-    taken.push_back(near_malloc(kBytes));
-  }
-  free_all(taken);
-  other_([&] { free_all({blocks.begin() + 960, blocks.end()}); });
-  EXPECT_GE(home, 10u);
-  EXPECT_LE(home, 20u);
-}
-
-// A thread that only frees would fill the depot with blocks that it never takes.
-TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesMagazinesIfItNeedsBlocks) {
-  constexpr size_t kBytes = 8192;
-  const unsigned c = near::class_of(kBytes);
-  ASSERT_EQ(kMagazineCapacity[c], 2u);
-  begin_to_keep_without_need(kBytes);
-  const std::vector<void*> blocks = scattered(blocks_of_other(60, kBytes));
-  size_t next = 0;
-  while (next < 20) near_free(blocks[next++]);
-  EXPECT_EQ(held(), 2 * kBytes);
-  EXPECT_EQ(near::depots[0].bytes(), 0u);
-  std::vector<void*> taken;
-  for (int i = 0; i < 3; i++) {
-    empty_bin(kBytes);
-    taken.push_back(near_malloc(kBytes));
-  }
-  while (next < 40) near_free(blocks[next++]);
-  EXPECT_GT(near::depots[0].bytes(), 0u);
-  while (next < 60) near_free(blocks[next++]);
-  free_all(taken);
-  count_cases();
-}
-
-// Each time that the thread looks for a block in the depot, found or not, it may leave two more.
-TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesTwoMagazinesForEachThatItAskedFor) {
-  constexpr size_t kBytes = 8192;
-  const unsigned c = near::class_of(kBytes);
-  begin_to_keep_without_need(kBytes);
-  EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
-  const std::vector<void*> blocks = blocks_of_other(12, kBytes);
-  const size_t before = returned(blocks);
-  free_all(blocks);
-  EXPECT_EQ(near::depots[0].bytes(), 4 * kBytes);
-  EXPECT_EQ(held(), 2 * kBytes) << "the third one stays";
-  EXPECT_EQ(returned(blocks), before + 6);
-  near::give_back_magazines(true);
-  for (int i = 0; i < 128; i++) EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
-  free_all(blocks_of_other(10, kBytes));
-  EXPECT_EQ(near::depots[0].bytes(), 8 * kBytes) << "the number does not wrap";
-  count_cases(2);
-}
-
-TEST_F(MagazinesTest, OnAFewProcessorsAThreadThatOnlyFreesKeepsNoMore) {
-  constexpr size_t kBytes = 1024;
-  begin_to_keep_without_need(kBytes);
-  const std::vector<void*> blocks = scattered(blocks_of_other(10'000, kBytes));
-  const auto middle = blocks.begin() + 2 * near::ForeignFrees::kWindow;
-  const auto end = middle + near::ForeignFrees::kWindow;
-  free_all({blocks.begin(), middle});
-  EXPECT_EQ(held(), kMagazineCapacity[near::class_of(kBytes)] * kBytes);
-  near::give_back_magazines(true);
-  free_all({middle, end});
-  EXPECT_EQ(held(), 0u);
-  other_([&] { free_all({end, blocks.end()}); });
-  count_cases(2);
-}
-
-// It keeps the full magazine then, and leaves none until it asks for one again.
-TEST_F(MagazinesTest, OnAFewProcessorsAThreadLeavesNoneInAFullDepot) {
-  constexpr size_t kBytes = 8192;
-  constexpr unsigned c = near::class_of(kBytes);
-  begin_to_keep();
-  std::vector<void*> blocks = blocks_of_other(depot_bound() / kBytes + 4, kBytes);
-  for (int i = 0; i < 100; i++) EXPECT_EQ(near::current_heap->take_put_away(c), nullptr);
-  const auto free_next = [&] {
-    near_free(blocks.back());
-    blocks.pop_back();
-  };
-  near::magazines_in_use.value.store(near::MagazineUse::all);
-  while (blocks.size() > 2) free_next();
-  const size_t most = near::depots[0].bytes();
-  ASSERT_GT(most + 2 * kBytes, depot_bound());
-  ASSERT_EQ(held(), 2 * kBytes);
-  near::magazines_in_use.value.store(near::MagazineUse::by_thread);
-  free_next();
-  EXPECT_EQ(held(), 2 * kBytes);
-  other_([] {
-    near::Block* block = near::current_heap->take_put_away(c);
-    near::record_held(block);  // as malloc does
-    near_free(block);
-  });
-  ASSERT_LT(near::depots[0].bytes(), most) << "there is room again";
-  free_next();
-  EXPECT_EQ(held(), 2 * kBytes);
-  EXPECT_EQ(near::depots[0].bytes(), most - 2 * kBytes);
-  count_cases(2);
-}
-
 TEST_F(MagazinesTest, AFreeFromInsideTheAllocatorGoesToItsSpan) {
   const std::vector<void*> blocks = blocks_of_other(2, 64);
   near_free(blocks[0]);
@@ -305,7 +151,7 @@ TEST_F(MagazinesTest, FreedBlocksAreCounted) {
   EXPECT_EQ(freed.load(), before + 70);
   said_of([&] { near_free(blocks[69]); });
   EXPECT_EQ(freed.load(), before + 70);
-  begin_to_keep();
+  near::magazines_in_use.value.store(false);
   const std::vector<void*> more = blocks_of_other(70, 64);
   const uint64_t now = freed.load();
   free_all(more);
@@ -313,39 +159,19 @@ TEST_F(MagazinesTest, FreedBlocksAreCounted) {
   count_cases(140);
 }
 
-// A batch has a chain for each span, so it does without them where a thread may choose.
-TEST_F(MagazinesTest, ABatchUsesThemIfAllThreadsDo) {
+// Otherwise a batch has a chain for each span.
+TEST_F(MagazinesTest, ABatchUsesThemIfThreadsDo) {
   std::vector<void*> blocks = blocks_of_other(10, 64);
   near_free_batch(blocks.data(), blocks.size());
   EXPECT_EQ(held(), 640u);
-  begin_to_keep();
+  near::give_back_magazines(true);
+  near::magazines_in_use.value.store(false);
   blocks = blocks_of_other(10, 64);
   const size_t before = returned(blocks);
   near_free_batch(blocks.data(), blocks.size());
   EXPECT_EQ(held(), 0u);
   EXPECT_EQ(returned(blocks), before + 10);
   count_cases(20);
-}
-
-// Blocks of hot and of cold spans, and spare ones.
-TEST_F(MagazinesTest, AThreadKnowsHowManyOfItsOwnBlocksItFreed) {
-  for (const size_t size : {size_t{64}, size_t{1024}, size_t{8192}, size_t{32'768}}) {
-    std::vector<void*> blocks;
-    for (int i = 0; i < 1'000; i++) blocks.push_back(near_malloc(size));
-    const uint64_t before = near::current_heap->count_local_frees();
-    for (size_t i = 0; i < 1'000; i++) {  // a spare one, if it is medium: its span is full
-      near_free(blocks[i % 10]);
-      blocks[i % 10] = near_malloc(size);
-    }
-    const uint64_t between = near::current_heap->count_local_frees();
-    EXPECT_GE(between, before + 900) << size;
-    EXPECT_LE(between, before + 1'000) << size;
-    free_all(blocks);
-    const uint64_t after = near::current_heap->count_local_frees();
-    EXPECT_GE(after, between + 900) << size;
-    EXPECT_LE(after, before + 2'000) << size;
-    count_cases();
-  }
 }
 
 // It needs no other thread's empty ones then; when it is idle, it keeps none.
@@ -552,21 +378,6 @@ TEST_F(NumaMagazines, BlocksStayOnTheirNode) {
   near::give_back_magazines(true);
   EXPECT_EQ(returned(blocks), blocks.size());
   count_cases(blocks.size());
-}
-
-// The thread allocates none of them, so it leaves no magazine for the other node's sake.
-TEST_F(NumaMagazines, OnAFewProcessorsOneMagazineWaitsForAnotherNode) {
-  begin_to_keep_without_need(64);
-  const std::vector<void*> blocks = scattered(blocks_of_node_1(200));
-  free_all(blocks);
-  uint64_t bytes[near::kMaxNodes] = {};
-  near::current_heap->magazines()->add_bytes(bytes);
-  EXPECT_EQ(bytes[1], size_t{kMagazineCapacity[near::class_of(64)]} * 64);
-  EXPECT_EQ(near::depots[1].bytes(), 0u);
-  EXPECT_EQ(returned(blocks), 200u - kMagazineCapacity[near::class_of(64)]);
-  near::give_back_magazines(true);
-  EXPECT_EQ(returned(blocks), 200u);
-  count_cases(2);
 }
 
 TEST_F(NumaMagazines, AFlowBetweenNodesMakesNoMoreMagazines) {

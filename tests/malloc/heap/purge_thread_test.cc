@@ -107,44 +107,29 @@ TEST_F(PurgeThreadTest, TheOptionEndsAndStartsIt) {
   count_cases(4);
 }
 
-TEST_F(PurgeThreadTest, TheProcessorsAndAnOptionSayWhatThreadsKeep) {
-  using near::MagazineUse;
+TEST_F(PurgeThreadTest, TheProcessorsAndAnOptionSayWhetherThreadsKeepBlocks) {
   ASSERT_EQ(near::topology.count, 1u);
   const auto cpus_before = near::topology.cpus[0];
   const long least_before = near::option(near::Option::magazines);
   const struct {
     unsigned cpus;
     long least;
-    MagazineUse use;
+    bool use;
   } cases[] = {
-      {1, 8, MagazineUse::none},      {2, 8, MagazineUse::by_thread},
-      {7, 8, MagazineUse::by_thread}, {8, 8, MagazineUse::all},
-      {2, 0, MagazineUse::none},      {192, 0, MagazineUse::none},
-      {1, 1, MagazineUse::all},       {192, 4096, MagazineUse::by_thread},
+      {1, 8, false}, {2, 8, false},   {7, 8, false}, {8, 8, true},
+      {2, 0, false}, {192, 0, false}, {1, 1, true},  {192, 4096, false},
   };
   for (const auto& [cpus, least, use] : cases) {
     EXPECT_EQ(near_set_option("purge_thread", 0), 0);
-    EXPECT_EQ(near::magazine_use(), MagazineUse::none);
+    EXPECT_FALSE(near::uses_magazines());
     near::topology.cpus[0] = static_cast<uint16_t>(cpus);
     EXPECT_EQ(near_set_option("magazines", least), 0);
     EXPECT_TRUE(is_there());
-    EXPECT_EQ(near::magazine_use(), use) << cpus << " and " << least;
+    EXPECT_EQ(near::uses_magazines(), use) << cpus << " and " << least;
     count_cases();
   }
   near::topology.cpus[0] = cpus_before;
   near_set_option("magazines", least_before);
-}
-
-TEST_F(PurgeThreadTest, OneThreadMoreThanProcessorsIsNotMany) {
-  const auto cpus_before = near::topology.cpus[0];
-  near::topology.cpus[0] = 1;
-  EXPECT_FALSE(near::has_many_threads()) << "two";
-  near::count_thread(false);
-  EXPECT_TRUE(near::has_many_threads());
-  near::discount_thread();
-  EXPECT_FALSE(near::has_many_threads());
-  near::topology.cpus[0] = cpus_before;
-  count_cases(3);
 }
 
 // Without the purge thread, the thread that frees an ended thread's blocks gives back the spans.
@@ -211,58 +196,6 @@ TEST_F(PurgeThreadTest, WorksBesideBusyThreads) {
   });
   for (auto& place : places) near_free(place.exchange(nullptr));
   EXPECT_EQ(near_check(), 0u);
-}
-
-// The same for threads that keep scattered blocks of others, as each decides on few processors.
-TEST_F(PurgeThreadTest, WorksBesideThreadsThatKeepBlocks) {
-  const auto cpus_before = near::topology.cpus[0];
-  const long least_before = near::option(near::Option::magazines);
-  EXPECT_EQ(near_set_option("purge_thread", 0), 0);
-  near_set_option("magazines", 8);
-  near::topology.cpus[0] = 7;  // with fewer there would be too many threads
-  EXPECT_TRUE(is_there());
-  ASSERT_EQ(near::magazine_use(), near::MagazineUse::by_thread);
-  struct Head {
-    uint32_t size;
-    unsigned char tag;
-  };
-  constexpr size_t kPlaces = 20'000;
-  static std::atomic<Head*> places[kPlaces];
-  std::atomic<size_t> wrong{0};
-  std::atomic<uint64_t> kept{0};
-  const auto release = [&](Head* head) {
-    if (head == nullptr) return;
-    if (reinterpret_cast<unsigned char*>(head)[head->size - 1] != head->tag) wrong++;
-    near_free(head);
-  };
-  run_threads(3, [&](unsigned t) {
-    for (unsigned life = 0; life < 3; life++) {
-      std::thread([&, t, life] {
-        Random random(seed() + 10 * t + life);
-        for (size_t i = 40'000; i > 0; i--) {  // a tenth is too few for a decision
-          const size_t size = size_t{32} << random.below(6);
-          const auto tag = static_cast<unsigned char>(random.below(256));
-          void* block = near_malloc(size);
-          static_cast<unsigned char*>(block)[size - 1] = tag;
-          auto* head = new (block) Head{static_cast<uint32_t>(size), tag};
-          release(places[random.below(kPlaces)].exchange(head));
-          if (i % 1'000 == 0 && near::current_heap->magazines() != nullptr) {
-            uint64_t bytes[near::kMaxNodes] = {};
-            near::current_heap->magazines()->add_bytes(bytes);
-            kept += bytes[0];
-          }
-          if (random.below(20'000) == 0) near_malloc_trim(0);
-          count_cases();
-        }
-      }).join();
-    }
-  });
-  for (auto& place : places) release(place.exchange(nullptr));
-  EXPECT_EQ(wrong, 0u);
-  EXPECT_GT(kept, 0u) << "no thread kept any";
-  EXPECT_EQ(near_check(), 0u);
-  near::topology.cpus[0] = cpus_before;
-  near_set_option("magazines", least_before);
 }
 
 }  // namespace

@@ -217,13 +217,13 @@ void hand_over(Blocks&) {
 void use_magazines(Blocks& kept) {
   hand_over(kept);
   near::give_back_magazines(true);
-  near::magazines_in_use.value.store(near::MagazineUse::none);
+  near::magazines_in_use.value.store(false);
 }
 void prepare_magazines() {
   near_free(near_malloc(1));
   ASSERT_TRUE(near::register_membarrier());
   ASSERT_TRUE(near::make_depots());
-  near::magazines_in_use.value.store(near::MagazineUse::all);
+  near::magazines_in_use.value.store(true);
 }
 
 // Many threads, one after the other, take the same blocks of the same heap.
