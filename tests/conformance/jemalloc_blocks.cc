@@ -83,20 +83,23 @@ TEST(JemallocBlocks, AreZeroToTheirLastByte) {
 
 TEST(JemallocBlocks, KeepContentsAndAlignmentWhenTheyAreResized) {
   const std::vector<size_t> sizes = ladder(300 * kKiB);
-  for (size_t i = 0; i + 1 < sizes.size(); i += 3) {
-    for (const size_t to : {sizes[i + 1], sizes[sizes.size() - 1 - i / 2], sizes[i / 2]}) {
-      for (const int shift : {0, 6, 12, 17}) {
+  for (size_t i = 0; i < sizes.size(); i++) {
+    for (const size_t to : {sizes[i] + 56, sizes[sizes.size() - 1 - i / 2], sizes[i / 2]}) {
+      for (const int shift : {0, 6, 10, 12, 17}) {
         const int flags = lg_align_flag(shift);
-        auto* block = static_cast<char*>(mallocx(sizes[i], flags));
         const size_t kept = std::min(sizes[i], to);
-        fill_range(block, 0, kept, i);
-        block = static_cast<char*>(rallocx(block, to, flags));
-        ASSERT_NE(block, nullptr);
-        EXPECT_TRUE(range_holds(block, 0, kept, i)) << sizes[i] << " " << to;
-        EXPECT_EQ(address(block) % (size_t{1} << shift), 0u);
-        EXPECT_GE(sallocx(block, 0), to);
-        memset(block, 1, sallocx(block, 0));
-        sdallocx(block, to, flags);
+        char* blocks[3];  // neighbours: the first block of a span has every alignment
+        for (char*& block : blocks) {
+          block = static_cast<char*>(mallocx(sizes[i], flags));
+          fill_range(block, 0, kept, i);
+          block = static_cast<char*>(rallocx(block, to, flags));
+          ASSERT_NE(block, nullptr);
+          EXPECT_TRUE(range_holds(block, 0, kept, i)) << sizes[i] << " " << to;
+          EXPECT_EQ(address(block) % (size_t{1} << shift), 0u) << sizes[i] << " " << to;
+          EXPECT_GE(sallocx(block, 0), to);
+          memset(block, 1, sallocx(block, 0));
+        }
+        for (char* block : blocks) sdallocx(block, to, flags);
         count_cases();
       }
     }
