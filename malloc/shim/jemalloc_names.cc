@@ -8,8 +8,6 @@
 namespace near::jemalloc {
 namespace {
 
-constexpr size_t kMostParts = 8;
-
 // A part of a name, between two dots.
 struct Part {
   const char* start;
