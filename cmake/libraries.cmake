@@ -41,6 +41,8 @@ near_sources_of(shim_sources malloc/shim)
 # options and a map that designs do not have. They have no probes either.
 list(FILTER shim_sources EXCLUDE REGEX
   "/(near_(api|node|standard)|dlopen|libc|limits|probe_base|thread_create)\\.cc$")
+list(FILTER shim_sources EXCLUDE REGEX "/jemalloc_[a-z]+\\.cc$")
+file(GLOB jemalloc_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/malloc/shim/jemalloc_*.cc)
 
 near_object_library(near_core ${core_sources})
 near_unity(near_core)
@@ -95,6 +97,8 @@ if(NEAR_SANITIZE)
 endif()
 
 near_object_library(near_shim ${shim_sources})
+# The names of jemalloc are for the library and the archive with the standard names.
+near_object_library(near_jemalloc ${jemalloc_sources})
 # These are not in the archives, which must not define names of the C library that a program defines
 # or wraps itself.
 near_object_library(near_interposed malloc/shim/dlopen.cc malloc/shim/limits.cc
@@ -192,7 +196,7 @@ function(near_public_interface name)
 endfunction()
 
 near_shared_library(nearmalloc nearmalloc ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
-  near_shim near_interposed near_core near_api near_libc near_probe_base)
+  near_shim near_jemalloc near_interposed near_core near_api near_libc near_probe_base)
 near_shared_library(nearmalloc_api nearmalloc-api
   ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
   near_core near_api near_libc near_probe_base)
@@ -209,18 +213,21 @@ if(NEAR_TESTS AND NOT NEAR_CHECK AND NOT NEAR_MANYCORE AND NOT CMAKE_CROSSCOMPIL
   near_unity(near_core_checked)
   near_object_library(near_api_checked ${api_sources})
   near_object_library(near_shim_checked ${shim_sources})
-  set_target_properties(near_core_checked near_api_checked near_shim_checked PROPERTIES
+  near_object_library(near_jemalloc_checked ${jemalloc_sources})
+  set_target_properties(near_core_checked near_api_checked near_shim_checked near_jemalloc_checked
+    PROPERTIES
     NEAR_CHECKED ON EXCLUDE_FROM_ALL ON)
   near_shared_library(nearmalloc_checked nearmalloc
     ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc.map
-    near_shim_checked near_interposed near_core_checked near_api_checked near_libc near_probe_base)
+    near_shim_checked near_jemalloc_checked near_interposed near_core_checked near_api_checked
+    near_libc near_probe_base)
   near_shared_library(nearmalloc_api_checked nearmalloc-api
     ${PROJECT_SOURCE_DIR}/malloc/shim/nearmalloc-api.map
     near_core_checked near_api_checked near_libc near_probe_base)
   near_library_is_replaceable(nearmalloc_checked)
   near_creates_threads_by_libc(nearmalloc_api_checked)
   near_static_library(nearmalloc_checked_static nearmalloc
-    near_core_checked near_api_checked near_shim_checked)
+    near_core_checked near_api_checked near_shim_checked near_jemalloc_checked)
   near_static_library(nearmalloc_api_checked_static nearmalloc-api
     near_core_checked near_api_checked)
   foreach(target nearmalloc_checked nearmalloc_api_checked)
@@ -240,7 +247,7 @@ if(NEAR_TESTS AND NOT NEAR_CHECK AND NOT NEAR_MANYCORE AND NOT CMAKE_CROSSCOMPIL
   endforeach()
 endif()
 
-near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim)
+near_static_library(nearmalloc_static nearmalloc near_core near_api near_shim near_jemalloc)
 near_static_library(nearmalloc_api_static nearmalloc-api near_core near_api)
 
 # A program may call malloc only through libraries; -u makes the linker take the object anyway.

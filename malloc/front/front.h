@@ -30,6 +30,8 @@ NEAR_NOINLINE void* allocate_in_need(size_t size, size_t alignment);
 // Gives back everything possible, except about `keep` bytes, and returns how many bytes it gave
 // back. Called before out-of-memory is reported, and by a trim.
 NEAR_NOINLINE size_t reclaim_everything(size_t keep = 0);
+// Gives back the spans of this thread's heap that have no live block.
+NEAR_NOINLINE void flush_own_heap();
 // Tries to make room for a request that was refused. The constructor gives everything back, unless
 // that cannot help: the request exceeds the system's limits or the sum of what can be given back
 // and what the system grants now, or nothing was freed since the last vain try. No lock is held.
@@ -99,6 +101,16 @@ void* reallocate(void* pointer, size_t size);
 // every one. For a block of another allocator it asks that allocator.
 size_t usable_size(const void* pointer);
 
+// Resizes a block in place, to `most` bytes if there is room, else to `least` bytes. Returns the
+// bytes usable afterwards: fewer than `least` if there is no room. 0 < least <= most. A block of a
+// class keeps its size.
+size_t resize_in_place(void* pointer, size_t least, size_t most);
+
+// The bytes of the whole block for a request at a multiple of `alignment` (a power of two) from
+// this thread's heap now; a request for so many bytes gets the same. 0 if `size` is too large for
+// any object. Gives the thread a heap: the size depends on the heap's class table.
+size_t whole_block(size_t size, size_t alignment);
+
 // True if realloc keeps a block of `usable` bytes for `size` bytes: they fit, and they fill at
 // least half of it, or the block is tiny.
 NEAR_INLINE bool fits_well(size_t size, size_t usable) {
@@ -113,6 +125,12 @@ NEAR_INLINE void release_sized(void* pointer, size_t size) {
 // free_aligned_sized and sized delete, for blocks that realloc does not get.
 NEAR_INLINE void release_sized(void* pointer, size_t size, size_t alignment) {
   if constexpr (kCheckBuild) check_size(pointer, size, alignment, Resized::never);
+  release(pointer);
+}
+
+// The same for any size from the one that was asked for to whole_block() of it.
+NEAR_INLINE void release_within(void* pointer, size_t size, size_t alignment) {
+  if constexpr (kCheckBuild) check_size_within(pointer, size, alignment);
   release(pointer);
 }
 

@@ -52,14 +52,34 @@ namespace {
 
 constinit Atomic<bool> has_kept{false};
 
-// True if a request for `size` bytes at a multiple of `alignment` may get such a block.
-bool may_serve(const Span& span, size_t usable, size_t size, size_t alignment) {
+bool is_large_block(const Span& span) {
+  return span.kind == SpanKind::large && span.sampled != Sampled::blocks;
+}
+
+// True if a request for `size` bytes at a multiple of `alignment` may get such a block of a class.
+bool may_serve(size_t usable, size_t size, size_t alignment) {
   const unsigned wanted = class_for(size, alignment);
-  const bool is_large = span.kind == SpanKind::large && span.sampled != Sampled::blocks;
-  if (is_large) return wanted == kClasses && span.asked == max_of(size, kMediumMax + 1);
   if (wanted == kClasses) return false;
   const unsigned found = class_of(usable);
   return found == wanted || (found == wanted + 1 && ClassTable::may_join(wanted));
+}
+
+// The same for a large block.
+bool may_serve_large(const Span& span, size_t size, size_t alignment) {
+  return class_for(size, alignment) == kClasses && span.asked == max_of(size, kMediumMax + 1);
+}
+
+// The most bytes that the whole block for such a request has; `size` if that is large.
+size_t most_for(size_t size, size_t alignment) {
+  const unsigned wanted = class_for(size, alignment);
+  if (wanted == kClasses) return size;
+  return kSizeClasses[wanted + (ClassTable::may_join(wanted) ? 1 : 0)].size;
+}
+
+// True if the last byte of a large block of `size` bytes lies in the last slice of the span.
+bool fills_slices(const Span& span, size_t size) {
+  const auto ends_there = [&](size_t bytes) { return div_up(bytes, kSliceSize) == span.slices; };
+  return ends_there(max_of(size, 1)) || ends_there(span.offset() + size);
 }
 
 // True if realloc may have left such a block where it was.
@@ -72,16 +92,37 @@ bool may_be_kept(size_t usable, size_t size) {
 
 void record_kept() { has_kept.store(true, kRelaxed); }  // relaxed: as above
 
-void check_size(const void* pointer, size_t size, size_t alignment, Resized resized) {
+namespace {
+
+// Reports the block if `is_right(span, usable)` is false. The blocks of another allocator, and of a
+// handler, have no span.
+template <typename IsRight>
+void check(const void* pointer, size_t alignment, IsRight is_right) {
   if (pointer == nullptr || !is_power_of_two(alignment)) return;
   const size_t usable = usable_size(pointer);
   if (usable == 0) return;  // the free finds out
-  const Span* span = enclosing_span(pointer);
-  const bool is_right = span == nullptr  // another allocator's block, or one of a handler
-                            ? size <= usable
-                            : may_serve(*span, usable, size, alignment) ||
-                                  (resized == Resized::maybe && may_be_kept(usable, size));
-  if (!is_right) report_invalid(pointer, "freed with a size that is not the block's");
+  if (!is_right(enclosing_span(pointer), usable)) {
+    report_invalid(pointer, "freed with a size that is not the block's");
+  }
+}
+
+}  // namespace
+
+void check_size(const void* pointer, size_t size, size_t alignment, Resized resized) {
+  check(pointer, alignment, [&](const Span* span, size_t usable) {
+    if (span == nullptr) return size <= usable;
+    if (resized == Resized::maybe && may_be_kept(usable, size)) return true;
+    return is_large_block(*span) ? may_serve_large(*span, size, alignment)
+                                 : may_serve(usable, size, alignment);
+  });
+}
+
+void check_size_within(const void* pointer, size_t size, size_t alignment) {
+  check(pointer, alignment, [&](const Span* span, size_t usable) {
+    const size_t most = min_of(most_for(size, alignment), max_of(usable, size));
+    if (span == nullptr || may_be_kept(usable, most)) return true;
+    return is_large_block(*span) ? fills_slices(*span, size) : may_serve(usable, size, alignment);
+  });
 }
 
 }  // namespace near

@@ -30,6 +30,8 @@ bool is_held(Span* span, const Block* block);
 
 // Reports a size with which no request at a multiple of `alignment` gets such a block.
 void check_size(const void* pointer, size_t size, size_t alignment, Resized resized);
+// As check_size, but sizes up to that of the whole block are right.
+void check_size_within(const void* pointer, size_t size, size_t alignment);
 // Notes that realloc kept a block though it should have become a smaller one, for lack of memory.
 void record_kept();
 
@@ -39,6 +41,7 @@ NEAR_INLINE void record_held(const Block*) {}
 NEAR_INLINE bool record_freed(Span*, const Block*) { return true; }
 NEAR_INLINE bool is_held(Span*, const Block*) { return true; }
 NEAR_INLINE void check_size(const void*, size_t, size_t, Resized) {}
+NEAR_INLINE void check_size_within(const void*, size_t, size_t) {}
 NEAR_INLINE void record_kept() {}
 
 #endif

@@ -103,10 +103,14 @@ bool make_path(const char* from, char* out, size_t room) {
   return is_own || numbered;
 }
 
-NEAR_NOINLINE bool write_to(int file) {
+NEAR_NOINLINE bool write_to(int file, profile::Format format) {
   profile::Sink out(file);
-  profile::write_profile(out, static_cast<profile::Format>(option(Option::profile_format)));
+  profile::write_profile(out, format);
   return out.flush();
+}
+
+NEAR_NOINLINE bool write_to(int file) {
+  return write_to(file, static_cast<profile::Format>(option(Option::profile_format)));
 }
 
 NEAR_NOINLINE void write_whole_file() {
@@ -265,6 +269,21 @@ int write_profile(FILE* stream, long format) {
   profile::Sink out(stream);
   if (!profile::write_profile(out, static_cast<profile::Format>(format))) return ENODATA;
   return out.flush() ? 0 : EIO;
+}
+
+bool write_jeprof_file(const char* path) {
+  char name[64];
+  if (path == nullptr) {
+    const int number = written.fetch_add(1, kRelaxed);  // relaxed: see above
+    snprintf(name, sizeof name, "jeprof.%d.%d.m%d.heap", getpid(), number, number);
+    path = name;
+  }
+  if (!profile::summary().any) return false;
+  const int file = raw::open_to_write(path);
+  if (file < 0) return false;
+  const bool is_whole = write_to(file, profile::Format::jeprof);
+  raw::close(file);
+  return is_whole;
 }
 
 }  // namespace near

@@ -22,4 +22,8 @@ int stop_profile();
 // Returns 0; EIO, EINVAL (no such format), or ENODATA if nothing was recorded.
 int write_profile(FILE* stream, long format);
 
+// Writes a file in jeprof's format; with a null `path` the file is jeprof.<process>.<n>.m<n>.heap.
+// False if nothing was recorded, or the file cannot be written.
+bool write_jeprof_file(const char* path);
+
 }  // namespace near

@@ -135,6 +135,16 @@ void* allocate_aligned(size_t alignment, size_t size) {
 
 namespace {
 
+// Resizes a large block. False if the slices behind are taken, or `size` is small.
+bool resize_counted(Span& span, size_t size) {
+  const size_t before = span.asked;
+  if (size <= kMediumMax || size > PTRDIFF_MAX || !resize_large(span, size)) return false;
+  if (unlikely(profile::is_running() || span.sampled != Sampled::none)) {
+    count_resized(span, before, size);
+  }
+  return true;
+}
+
 NEAR_COLD void* refuse_freed(const void* pointer) {
   report_invalid(pointer, "realloc of a block that was freed before");
   return refuse();
@@ -160,13 +170,7 @@ NEAR_NOINLINE void* reallocate_any(void* pointer, size_t size) {
   const size_t usable = usable_in(*span, pointer);
   if (unlikely(usable == 0)) return refuse_freed(pointer);
   if (!is_of_class(*span)) {
-    const size_t before = span->asked;
-    if (size > kMediumMax && size <= PTRDIFF_MAX && resize_large(*span, size)) {
-      if (unlikely(profile::is_running() || span->sampled != Sampled::none)) {
-        count_resized(*span, before, size);
-      }
-      return pointer;
-    }
+    if (resize_counted(*span, size)) return pointer;
   } else if (fits_well(size, usable)) {
     return likely(is_live(*span, pointer)) ? pointer : refuse_freed(pointer);
   }
@@ -191,6 +195,26 @@ size_t usable_size(const void* pointer) {
   }
   if (is_emergency(pointer)) return emergency_size(pointer);
   return span_of(pointer) == nullptr ? usable_size_of_foreign(pointer) : 0;
+}
+
+size_t resize_in_place(void* pointer, size_t least, size_t most) {
+  Span* span = span_of_block(pointer);
+  if (span != nullptr && !is_of_class(*span)) {
+    const size_t larger = max_of(most, kMediumMax + 1);
+    const bool done = resize_counted(*span, larger);
+    if (!done && usable_in(*span, pointer) < least) resize_counted(*span, least);
+  }
+  return usable_size(pointer);
+}
+
+size_t whole_block(size_t size, size_t alignment) {
+  const unsigned size_class = class_for(size, alignment);
+  if (size_class < kClasses) {
+    if (!is_inside()) can_have_heap();
+    return kSizeClasses[current_heap->class_of_small.in_use(size_class)].size;
+  }
+  if (size > PTRDIFF_MAX - kSliceSize || alignment > PTRDIFF_MAX / 2) return 0;
+  return align_up(max_of(size, kMediumMax + 1), kSliceSize);
 }
 
 }  // namespace near

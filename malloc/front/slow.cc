@@ -150,13 +150,13 @@ void* allocate_uncounted(size_t size) {
   return likely(pointer != nullptr) ? pointer : allocate_in_need(size, kSliceSize);
 }
 
-namespace {
-
 void flush_own_heap() {
   if (!has_heap()) return;
   const LockGuard guard(current_heap->lock);
   current_heap->flush();
 }
+
+namespace {
 
 // A number that changes when a thread ends or frees something that may allow more memory to be
 // given back: a run of slices, blocks of other heaps, or blocks of its own spans.

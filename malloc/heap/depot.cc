@@ -167,4 +167,12 @@ size_t Depot::bytes() const {
   return sum;
 }
 
+void Depot::add_blocks(uint64_t* blocks_of_class) const {
+  for (unsigned i = 0; i < part_count(); i++) {
+    for (unsigned c = 0; c < kClasses; c++) {
+      blocks_of_class[c] += uint64_t{parts_[i].count(c)} * kMagazineCapacity[c];
+    }
+  }
+}
+
 }  // namespace near

@@ -46,6 +46,12 @@ class alignas(128) DepotPart {
   // Bytes of the blocks in the part's magazines.
   size_t bytes() const { return bytes_.load(kRelaxed); }  // relaxed: a statistic
 
+  // The full magazines of a class.
+  uint32_t count(unsigned size_class) const {
+    const int32_t count = racks_[size_class].count.load(kRelaxed);  // relaxed: a statistic
+    return count < 0 ? 0 : static_cast<uint32_t>(count);            // the push is counted last
+  }
+
   Magazine* take_empty();  // null if there is none
   void leave_empty(Magazine& empty);
 
@@ -90,6 +96,8 @@ class Depot {
   void leave_empty(uint32_t self, Magazine& empty);
 
   size_t bytes() const;
+  // As bytes(): the number of blocks, by class.
+  void add_blocks(uint64_t* blocks_of_class) const;
   unsigned part_count() const { return count_.load(kAcquire); }  // pairs: depot-parts
   DepotPart& part(unsigned number) { return parts_[number]; }
 

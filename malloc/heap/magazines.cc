@@ -175,19 +175,31 @@ void Magazines::give_back_all() {
   holds_.clear();
 }
 
-void Magazines::add_bytes(uint64_t* bytes_of_node) const {
-  const auto add = [&](const Slot& slot, unsigned node, unsigned size_class) {
+template <typename Visit>
+void Magazines::for_each_magazine(Visit visit) const {
+  const auto show = [&](const Slot& slot, unsigned node, unsigned size_class) {
     const Magazine* magazine = slot.load(kRelaxed);  // relaxed: a statistic
-    if (magazine == nullptr) return;
-    bytes_of_node[node] += uint64_t{magazine->size()} * kSizeClasses[size_class].size;
+    if (magazine != nullptr) visit(node, size_class, magazine->size());
   };
   for (unsigned c = 0; c < kClasses; c++) {
-    add(serving_[c], node_, c);
-    add(filling_[c], node_, c);
+    show(serving_[c], node_, c);
+    show(filling_[c], node_, c);
     for (unsigned n = 0; n < topology.count; n++) {
-      if (n != node_) add(away_[n * kClasses + c], n, c);
+      if (n != node_) show(away_[n * kClasses + c], n, c);
     }
   }
+}
+
+void Magazines::add_bytes(uint64_t* bytes_of_node) const {
+  for_each_magazine([&](unsigned node, unsigned size_class, uint32_t blocks) {
+    bytes_of_node[node] += uint64_t{blocks} * kSizeClasses[size_class].size;
+  });
+}
+
+void Magazines::add_blocks(uint64_t* blocks_of_class) const {
+  for_each_magazine([&](unsigned, unsigned size_class, uint32_t blocks) {
+    blocks_of_class[size_class] += blocks;
+  });
 }
 
 }  // namespace near

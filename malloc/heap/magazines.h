@@ -121,9 +121,15 @@ class Magazines {
   // Adds the bytes of the blocks here to the sums of their nodes. Any thread: the numbers may be
   // stale.
   void add_bytes(uint64_t* bytes_of_node) const;
+  // As add_bytes: the number of blocks, by class.
+  void add_blocks(uint64_t* blocks_of_class) const;
 
  private:
   using Slot = Atomic<Magazine*>;
+
+  // Calls visit(node, size_class, blocks) for each magazine.
+  template <typename Visit>
+  void for_each_magazine(Visit visit) const;
 
   // The magazine for freed blocks.
   NEAR_INLINE Slot& slot_for(unsigned node, unsigned size_class) {

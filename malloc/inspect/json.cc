@@ -64,8 +64,7 @@ void put_fields(Out& out, const Stats& stats, const Field<Stats> (&fields)[kCoun
 
 }  // namespace
 
-void write_statistics_json(FILE* stream) {
-  Out out(stream);
+void write_statistics_json(Out out) {
   near_stats totals;
   gather_statistics(totals);
   out.put("{\"version\": \"%s\",\n \"totals\": {\"nodes\": %u", near_version(), totals.nodes);

@@ -3,7 +3,6 @@
 #include "front/thread.h"
 #include "heap/registry.h"
 #include "node/memory.h"
-#include "platform/message.h"
 
 namespace near {
 namespace {
@@ -58,11 +57,11 @@ FreedBy gather_freed(unsigned node) {
   return by;
 }
 
-void print_node_statistics() {
+void write_node_statistics(Out out) {
   for (unsigned n = 0; n < topology.count; n++) {
     near_node_stats s;
     gather_node_statistics(n, s);
-    print(
+    out.put(
         "nearmalloc %s: node %u: %lu KiB in spans (%lu KiB of it cached), %lu KiB dirty, %lu KiB "
         "committed, %u heaps, %lu rehomes, %lu adoptions, %lu spills out, %lu in, %lu strict "
         "requests refused, %lu refused binds\n",
@@ -70,15 +69,15 @@ void print_node_statistics() {
         s.committed / kKiB, s.heaps, s.rehomes, s.adoptions, s.spills_out, s.spills_in, s.refused,
         s.bind_refused);
     const FreedBy by = gather_freed(n);
-    print("nearmalloc %s: blocks of node %u freed by threads of", near_version(), s.node);
+    out.put("nearmalloc %s: blocks of node %u freed by threads of", near_version(), s.node);
     for (unsigned other = 0; other < topology.count; other++) {
-      print("%s %u: %lu", other == 0 ? "" : ",", topology.kernel_id[other], by.node[other]);
+      out.put("%s %u: %lu", other == 0 ? "" : ",", topology.kernel_id[other], by.node[other]);
     }
-    print("\n");
+    out.put("\n");
   }
   if (!topology.real) return;
   const near_placement p = sample_placement(kStatisticsSample);
-  print(
+  out.put(
       "nearmalloc %s: of %lu sampled pages %lu are on their node, %lu are not; %lu were not "
       "touched, %lu the kernel does not tell of\n",
       near_version(), pages_of(p), p.right, p.wrong, p.absent, p.refused);

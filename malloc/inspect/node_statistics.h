@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "inspect/out.h"
 #include "nearmalloc/nearmalloc.h"
 #include "platform/topology.h"
 
@@ -20,14 +21,14 @@ struct FreedBy {
 };
 FreedBy gather_freed(unsigned node);
 
-// Prints on stderr, without allocating: for each node its counters and its FreedBy, and a sample of
-// where the kernel placed pages.
-void print_node_statistics();
+// Writes the counters and the FreedBy of each node, and a sample of where the kernel placed pages.
+void write_node_statistics(Out out);
 
-// Writes all statistics as one JSON object to `stream`; if null, to stderr without allocating.
-void write_statistics_json(FILE* stream);
+// Writes all statistics as one JSON object.
+void write_statistics_json(Out out);
 
-// As write_statistics_json, in the text format of OpenMetrics.
+// Writes all statistics in the text format of OpenMetrics; a null `stream` means stderr, without
+// allocating.
 void write_openmetrics(FILE* stream);
 
 // Has the contract of near_sample_placement.

@@ -54,25 +54,25 @@ void gather_statistics(near_stats& stats) {
   stats.nodes = topology.count;
 }
 
-void print_statistics() {
+void write_statistics_text(Out out) {
   near_stats s;
   gather_statistics(s);
-  print(
+  out.put(
       "nearmalloc %s: %lu KiB in spans (%lu KiB of it large blocks), %lu KiB dirty, %lu KiB "
       "committed, %lu MiB reserved\n",
       near_version(), s.in_spans / kKiB, s.large / kKiB, s.dirty / kKiB, s.committed / kKiB,
       s.reserved / kMiB);
-  print(
+  out.put(
       "nearmalloc %s: %lu KiB given back in %lu calls, %lu commit calls, %lu heaps (%lu parked), "
       "%lu adoptions, %lu claims\n",
       near_version(), s.purged / kKiB, s.purge_calls, s.commit_calls, s.heaps, s.heaps_parked,
       s.adoptions, s.remote_claims);
-  print("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(),
-        s.nodes, s.rehomes, s.spills, s.bind_refused);
-  if (s.nodes > 1) print_node_statistics();
+  out.put("nearmalloc %s: %u nodes, %lu rehomes, %lu spills, %lu refused binds\n", near_version(),
+          s.nodes, s.rehomes, s.spills, s.bind_refused);
+  if (s.nodes > 1) write_node_statistics(out);
   if (s.free_batches == 0) return;
-  print("nearmalloc %s: %lu blocks freed in %lu batches, in %lu groups\n", near_version(),
-        s.free_batch_blocks, s.free_batches, s.free_batch_groups);
+  out.put("nearmalloc %s: %lu blocks freed in %lu batches, in %lu groups\n", near_version(),
+          s.free_batch_blocks, s.free_batches, s.free_batch_groups);
 }
 
 // The option `stats`.
@@ -85,9 +85,9 @@ __attribute__((constructor)) static void print_at_exit(int, char**, char** envir
       case AtExit::nothing:
         return;
       case AtExit::text:
-        return print_statistics();
+        return write_statistics_text(Out());
       case AtExit::json:
-        return write_statistics_json(nullptr);
+        return write_statistics_json(Out());
       case AtExit::openmetrics:
         return write_openmetrics(nullptr);
     }

@@ -6,14 +6,15 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "inspect/out.h"
 #include "nearmalloc/nearmalloc.h"
 
 namespace near {
 
 void gather_statistics(near_stats& stats);
 
-// Prints the totals on stderr, without allocating; with several nodes also those of each node.
-void print_statistics();
+// Writes the totals in sentences; with several nodes also those of each node.
+void write_statistics_text(Out out);
 
 // Writes glibc's malloc_info format, as far as it applies.
 void write_statistics_xml(FILE* stream);

@@ -10,15 +10,7 @@
 #include "inspect/statistics.h"
 #include "nearmalloc/nearmalloc.h"
 #include "platform/options.h"
-
-namespace {
-
-#define NEAR_TEXT_OF(x) #x
-#define NEAR_TEXT(x) NEAR_TEXT_OF(x)
-constexpr char kVersion[] = NEAR_TEXT(NEAR_VERSION_MAJOR) "." NEAR_TEXT(
-    NEAR_VERSION_MINOR) "." NEAR_TEXT(NEAR_VERSION_PATCH);
-
-}  // namespace
+#include "shim/version.h"
 
 extern "C" {
 
@@ -45,7 +37,7 @@ NEAR_API struct mallinfo2 near_mallinfo2(void) noexcept {
   return info;
 }
 
-NEAR_API void near_malloc_stats(void) noexcept { near::print_statistics(); }
+NEAR_API void near_malloc_stats(void) noexcept { near::write_statistics_text(near::Out()); }
 
 NEAR_API int near_malloc_info(int options, FILE* stream) noexcept {
   if (options != 0) return EINVAL;
@@ -53,7 +45,7 @@ NEAR_API int near_malloc_info(int options, FILE* stream) noexcept {
   return 0;
 }
 
-NEAR_API const char* near_version(void) noexcept { return kVersion; }
+NEAR_API const char* near_version(void) noexcept { return NEAR_VERSION_TEXT; }
 
 NEAR_API void near_get_stats(struct near_stats* out) noexcept {
   near::start_library();

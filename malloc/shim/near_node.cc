@@ -101,7 +101,7 @@ NEAR_API int near_get_freed(unsigned index, uint64_t* freed_by) noexcept {
 NEAR_API int near_stats_json(FILE* stream) noexcept {
   if (stream == nullptr) return EINVAL;
   near::start_library();
-  near::write_statistics_json(stream);
+  near::write_statistics_json(near::Out(stream));
   return end_writing(stream);
 }
 

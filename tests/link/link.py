@@ -20,7 +20,8 @@ LIBC = re.compile(r"libc\.so\.6|ld-linux[\w.-]*")
 STANDARD = """
 malloc calloc realloc reallocarray free free_sized free_aligned_sized aligned_alloc posix_memalign
 memalign valloc pvalloc malloc_usable_size malloc_trim mallopt mallinfo mallinfo2 malloc_stats
-malloc_info pthread_create thrd_create setrlimit setrlimit64 prlimit prlimit64
+malloc_info mallctl mallctlnametomib mallctlbymib malloc_stats_print mallocx rallocx xallocx sallocx
+dallocx sdallocx nallocx pthread_create thrd_create setrlimit setrlimit64 prlimit prlimit64
 __libc_malloc __libc_calloc __libc_realloc __libc_free __libc_memalign __libc_valloc __libc_pvalloc
 _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t
 _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm

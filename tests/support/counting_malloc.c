@@ -101,38 +101,42 @@ static void leave(const int* outer) { depth = *outer; }
 /* What is forwarded: the name, what it counts, its type, and its operands' types. Those that the
  * resolution of the others can need come first. The long names are operator new and delete, as the
  * linker knows them: plain, array; nothrow; aligned; sized. */
-#define FORWARDED(CALL, RELEASE)                                                            \
-  CALL(void*, malloc, allocated, (size_t size), (size))                                     \
-  RELEASE(free, (void* block), (block))                                                     \
-  CALL(void*, calloc, allocated, (size_t count, size_t size), (count, size))                \
-  CALL(void*, realloc, resized, (void* block, size_t size), (block, size))                  \
-  CALL(void*, reallocarray, resized, (void* block, size_t count, size_t size),              \
-       (block, count, size))                                                                \
-  CALL(void*, aligned_alloc, allocated, (size_t alignment, size_t size), (alignment, size)) \
-  CALL(void*, memalign, allocated, (size_t alignment, size_t size), (alignment, size))      \
-  CALL(void*, valloc, allocated, (size_t size), (size))                                     \
-  CALL(void*, pvalloc, allocated, (size_t size), (size))                                    \
-  CALL(int, posix_memalign, allocated, (void** out, size_t alignment, size_t size),         \
-       (out, alignment, size))                                                              \
-  CALL(void*, _Znwm, allocated, (size_t size), (size))                                      \
-  CALL(void*, _Znam, allocated, (size_t size), (size))                                      \
-  CALL(void*, _ZnwmRKSt9nothrow_t, allocated, (size_t size, const void* tag), (size, tag))  \
-  CALL(void*, _ZnamRKSt9nothrow_t, allocated, (size_t size, const void* tag), (size, tag))  \
-  CALL(void*, _ZnwmSt11align_val_t, allocated, (size_t size, size_t to), (size, to))        \
-  CALL(void*, _ZnamSt11align_val_t, allocated, (size_t size, size_t to), (size, to))        \
-  CALL(void*, _ZnwmSt11align_val_tRKSt9nothrow_t, allocated,                                \
-       (size_t size, size_t to, const void* tag), (size, to, tag))                          \
-  CALL(void*, _ZnamSt11align_val_tRKSt9nothrow_t, allocated,                                \
-       (size_t size, size_t to, const void* tag), (size, to, tag))                          \
-  RELEASE(_ZdlPv, (void* block), (block))                                                   \
-  RELEASE(_ZdaPv, (void* block), (block))                                                   \
-  RELEASE(_ZdlPvm, (void* block, size_t size), (block, size))                               \
-  RELEASE(_ZdaPvm, (void* block, size_t size), (block, size))                               \
-  RELEASE(_ZdlPvRKSt9nothrow_t, (void* block, const void* tag), (block, tag))               \
-  RELEASE(_ZdaPvRKSt9nothrow_t, (void* block, const void* tag), (block, tag))               \
-  RELEASE(_ZdlPvSt11align_val_t, (void* block, size_t to), (block, to))                     \
-  RELEASE(_ZdaPvSt11align_val_t, (void* block, size_t to), (block, to))                     \
-  RELEASE(_ZdlPvmSt11align_val_t, (void* block, size_t size, size_t to), (block, size, to)) \
+#define FORWARDED(CALL, RELEASE)                                                             \
+  CALL(void*, malloc, allocated, (size_t size), (size))                                      \
+  RELEASE(free, (void* block), (block))                                                      \
+  CALL(void*, calloc, allocated, (size_t count, size_t size), (count, size))                 \
+  CALL(void*, realloc, resized, (void* block, size_t size), (block, size))                   \
+  CALL(void*, reallocarray, resized, (void* block, size_t count, size_t size),               \
+       (block, count, size))                                                                 \
+  CALL(void*, aligned_alloc, allocated, (size_t alignment, size_t size), (alignment, size))  \
+  CALL(void*, memalign, allocated, (size_t alignment, size_t size), (alignment, size))       \
+  CALL(void*, valloc, allocated, (size_t size), (size))                                      \
+  CALL(void*, pvalloc, allocated, (size_t size), (size))                                     \
+  CALL(int, posix_memalign, allocated, (void** out, size_t alignment, size_t size),          \
+       (out, alignment, size))                                                               \
+  CALL(void*, mallocx, allocated, (size_t size, int flags), (size, flags))                   \
+  CALL(void*, rallocx, resized, (void* block, size_t size, int flags), (block, size, flags)) \
+  RELEASE(dallocx, (void* block, int flags), (block, flags))                                 \
+  RELEASE(sdallocx, (void* block, size_t size, int flags), (block, size, flags))             \
+  CALL(void*, _Znwm, allocated, (size_t size), (size))                                       \
+  CALL(void*, _Znam, allocated, (size_t size), (size))                                       \
+  CALL(void*, _ZnwmRKSt9nothrow_t, allocated, (size_t size, const void* tag), (size, tag))   \
+  CALL(void*, _ZnamRKSt9nothrow_t, allocated, (size_t size, const void* tag), (size, tag))   \
+  CALL(void*, _ZnwmSt11align_val_t, allocated, (size_t size, size_t to), (size, to))         \
+  CALL(void*, _ZnamSt11align_val_t, allocated, (size_t size, size_t to), (size, to))         \
+  CALL(void*, _ZnwmSt11align_val_tRKSt9nothrow_t, allocated,                                 \
+       (size_t size, size_t to, const void* tag), (size, to, tag))                           \
+  CALL(void*, _ZnamSt11align_val_tRKSt9nothrow_t, allocated,                                 \
+       (size_t size, size_t to, const void* tag), (size, to, tag))                           \
+  RELEASE(_ZdlPv, (void* block), (block))                                                    \
+  RELEASE(_ZdaPv, (void* block), (block))                                                    \
+  RELEASE(_ZdlPvm, (void* block, size_t size), (block, size))                                \
+  RELEASE(_ZdaPvm, (void* block, size_t size), (block, size))                                \
+  RELEASE(_ZdlPvRKSt9nothrow_t, (void* block, const void* tag), (block, tag))                \
+  RELEASE(_ZdaPvRKSt9nothrow_t, (void* block, const void* tag), (block, tag))                \
+  RELEASE(_ZdlPvSt11align_val_t, (void* block, size_t to), (block, to))                      \
+  RELEASE(_ZdaPvSt11align_val_t, (void* block, size_t to), (block, to))                      \
+  RELEASE(_ZdlPvmSt11align_val_t, (void* block, size_t size, size_t to), (block, size, to))  \
   RELEASE(_ZdaPvmSt11align_val_t, (void* block, size_t size, size_t to), (block, size, to))
 
 #define INDEX_CALL(type, name, field, parameters, operands) k_##name,

@@ -13,6 +13,7 @@
 #pragma weak near_get_stats
 #pragma weak near_free_batch
 #pragma weak near_set_option
+#pragma weak near_get_option
 
 extern "C" const char* near_design_name(void) noexcept __attribute__((weak));
 
