@@ -1,6 +1,7 @@
 # `cmake --install` installs six libraries, the headers, a CMake package, three pkg-config files,
-# the man page and the files that it refers to; and the tools (component `tools`), of which
-# nearmalloc_tools/library.py and debugger/near_*.py know where they lie.
+# the man page and the files that it refers to, and Valgrind's suppressions; and the tools
+# (component `tools`), of which nearmalloc_tools/library.py and debugger/near_*.py know where they
+# lie.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -16,6 +17,7 @@ install(FILES docs/nearmalloc.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 install(FILES docs/options.md docs/memory.md docs/profile.md docs/numa.md docs/latency.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES tools/nearmalloc.supp DESTINATION share/nearmalloc)
 
 # `cmake --build <tree> --target uninstall` removes what the last installation from the tree made.
 if(PROJECT_IS_TOP_LEVEL)

@@ -123,7 +123,7 @@ endforeach()
 set_source_files_properties(malloc/shim/new_catch.cc PROPERTIES COMPILE_OPTIONS -fexceptions)
 # Calls of public names in these files jump through the GOT, without a stub.
 set_source_files_properties(malloc/shim/new_delete.cc malloc/shim/new_nothrow.cc
-  PROPERTIES COMPILE_OPTIONS -fno-plt)
+  PROPERTIES COMPILE_OPTIONS "-fno-plt;-fsemantic-interposition")
 
 function(near_shared_library name output_name version_script)
   set(objects ${ARGN})
@@ -174,7 +174,12 @@ function(near_static_library name output_name)
   add_custom_command(OUTPUT ${merged}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/merged/${name}
     COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} ${objects}
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --compress-debug-sections=zlib ${merged}
+    # The standard names are weak: a malloc or operator new of the program, or of a sanitizer's
+    # runtime, takes their place. Valgrind replaces no weak name, so shared libraries have none.
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --compress-debug-sections=zlib
+      --wildcard --weaken-symbol=!near_* --weaken-symbol=*alloc* --weaken-symbol=*free*
+      --weaken-symbol=*memalign --weaken-symbol=mall* --weaken-symbol=_Zn* --weaken-symbol=_Zd*
+      ${merged}
     DEPENDS ${objects}
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Merging ${output_name}.o")

@@ -57,6 +57,7 @@ def _trees_of(name: str) -> tuple[str, ...]:
 _WANTED = {
     "programs": {ALL, *trees.LABELS},
     "counting": {ALL, *trees.LABELS},
+    "tracing": {ALL, "core"},
     "anchors": {ALL, *trees.LABELS},
     "browser": {ALL, "lab", "tools"},
     "debugger": {ALL, "lab", "tools"},

@@ -37,8 +37,8 @@ def test_what_a_selection_names_exists(name):
     "name,wanted",
     [
         (selection.DEFAULT, ""),
-        (selection.ALL, "programs counting anchors browser debugger peers vm profiles"),
-        ("core", "programs counting anchors profiles"),
+        (selection.ALL, "programs counting tracing anchors browser debugger peers vm profiles"),
+        ("core", "programs counting tracing anchors profiles"),
         ("lint", "programs counting anchors"),
         ("lab", "programs counting anchors browser debugger peers"),
         ("tools", "programs counting anchors browser debugger"),

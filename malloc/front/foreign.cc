@@ -13,12 +13,15 @@
 
 namespace near {
 
-// Defined only in libraries that export the standard names.
-extern const char kHasStandardNames NEAR_HIDDEN __attribute__((weak));
+// Defined only in libraries that have the standard names (shim/malloc.cc).
+extern void (*const kStandardFree)(void*) NEAR_HIDDEN __attribute__((weak));
+extern "C" NEAR_HIDDEN void near_own_free(void*) noexcept __attribute__((weak));
 
 namespace {
 
-// A function of the other allocator: the next definition of the name if this library exports the
+bool has_standard_names() { return &kStandardFree != nullptr && kStandardFree == near_own_free; }
+
+// A function of the other allocator: the next definition of the name if this library has the
 // standard names, else the one that the process uses. It is looked up once.
 template <class Function>
 class OtherAllocators {
@@ -42,7 +45,7 @@ class OtherAllocators {
   Function* get() {
     Function* function = found_.load(kRelaxed);  // relaxed: every thread finds the same function
     if (unlikely(function == nullptr)) {
-      void* const scope = &kHasStandardNames != nullptr ? RTLD_NEXT : RTLD_DEFAULT;
+      void* const scope = has_standard_names() ? RTLD_NEXT : RTLD_DEFAULT;
       function = reinterpret_cast<Function*>(dlsym(scope, name_));
       found_.store(function, kRelaxed);  // relaxed: as above
     }

@@ -5,12 +5,6 @@
 #include "front/front.h"
 #include "nearmalloc/nearmalloc.h"
 
-// front/foreign.cc tests this: in this library `free` is our own.
-namespace near {
-extern const char kHasStandardNames NEAR_HIDDEN;
-const char kHasStandardNames = 1;
-}  // namespace near
-
 extern "C" {
 
 NEAR_EXPORT void* malloc(size_t size) noexcept { return near::allocate(size); }
@@ -37,4 +31,13 @@ NEAR_EXPORT void* __libc_realloc(void* block, size_t size) noexcept {
   return near::reallocate(block, size);
 }
 
+NEAR_HIDDEN void near_own_free(void* block) noexcept __attribute__((alias("free")));
+
 }  // extern "C"
+
+// Is near_own_free, except in a program that links the archive, where the standard names are weak
+// (cmake/libraries.cmake), and has another malloc. front/foreign.cc compares the two.
+namespace near {
+extern void (*const kStandardFree)(void*) NEAR_HIDDEN;
+void (*const kStandardFree)(void*) = free;
+}  // namespace near

@@ -1,10 +1,11 @@
 // operator new and delete as [new.delete] defines them: a program may replace each form, and the
-// forms that it does not replace call its replacements.
+// other forms call its replacements.
 //
-// The forms call each other by their public names, which the loader binds, so a replacement in the
-// program gets the call. All are weak, so that a program that defines some of them can link to the
-// archive, and no compiler resolves such a call itself. The hidden names of our own forms show
-// whether a public name still means ours.
+// Each form calls others by their public names, bound by the loader, so a replacement in the
+// program gets the call, and no compiler resolves such a call itself (-fsemantic-interposition). In
+// archives the names are weak, so that a program with some definitions of its own links. In shared
+// libraries no name is weak, because Valgrind replaces no weak function. The hidden names of our
+// own forms show whether a public name still means ours.
 // Thread-safety: the files of operator new and delete.
 #pragma once
 
@@ -13,9 +14,9 @@
 
 #include "base/compiler.h"
 
-#define NEAR_REPLACEABLE __attribute__((visibility("default"), weak))
+#define NEAR_REPLACEABLE __attribute__((visibility("default")))
 // On the declaration of a form that is a second name of `own`.
-#define NEAR_REPLACEABLE_AS(own) __attribute__((visibility("default"), weak, alias(own)))
+#define NEAR_REPLACEABLE_AS(own) __attribute__((visibility("default"), alias(own)))
 
 extern "C" {
 NEAR_HIDDEN void* near_own_new(size_t size);

@@ -154,6 +154,10 @@ class Install(unittest.TestCase):
         self.assertRegex(heaps, r"heap 0 at 0x\w+: node 0, used by thread ")
         count()
 
+    def test_suppressions(self) -> None:
+        self.assertTrue((self.prefix / "share/nearmalloc/nearmalloc.supp").is_file())
+        count()
+
     def heaps_by_gdb(self, pid: int) -> str:
         if shutil.which("gdb") is None:
             self.skipTest("gdb is not installed")

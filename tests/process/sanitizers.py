@@ -41,8 +41,8 @@ class Sanitizers(PreloadTest):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode == 0
 
-    def expect_ok(self, binary: Path, **variables: str) -> None:
-        result = run([binary], preload=False, extra=QUIET | variables)
+    def expect_ok(self, binary: Path, *arguments: str, **variables: str) -> None:
+        result = run([binary, *arguments], preload=False, extra=QUIET | variables)
         self.assert_good(result)
         self.assertEqual((result.out, result.err), (b"ok\n", b""))
         count()
@@ -68,12 +68,17 @@ class Sanitizers(PreloadTest):
                     self.expect_ok(binary, LD_PRELOAD=f"{runtime.shared}:{LIBRARY}")
                 if not runtime.shared or sanitizer != "address":  # it must come first
                     self.expect_ok(binary, LD_PRELOAD=str(LIBRARY))
-            for library in (LIBRARY, API_LIBRARY):
+            libraries = [LIBRARY, API_LIBRARY, API_LIBRARY.with_suffix(".a")]
+            if not runtime.shared or sanitizer == "undefined":  # else the archive's malloc is first
+                libraries.append(LIBRARY.with_suffix(".a"))
+            for library in libraries:
                 with self.subTest("linked", compiler=compiler, sanitizer=sanitizer, link=runtime,
                                   library=library.name):
                     self.assertTrue(self.build(*link, objects["own"], library, "-o", binary))
-                    self.expect_ok(binary)
-                    self.expect_ok(binary, NEARMALLOC_MAGAZINES="1")
+                    # A preloaded library passes foreign blocks to the next allocator in line.
+                    self.expect_ok(binary, *(["f"] if library != LIBRARY else []))
+                    if library.suffix == ".so":
+                        self.expect_ok(binary, NEARMALLOC_MAGAZINES="1")
         if not works:
             self.skipTest(f"{compiler} has no runtime for {flag}")
 

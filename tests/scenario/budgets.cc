@@ -96,5 +96,26 @@ TEST(Budgets, FaultsOfLargeBlocksInTurn) {
   EXPECT_LE(faults, kRounds * 1'152 / 20);
 }
 
+// A mostly unused array of zeroes takes no memory, also in memory written before.
+TEST(Budgets, AnArrayOfZeroesInUsedMemoryIsSparse) {
+  constexpr size_t kArray = 80 * kMiB;
+  const size_t before = resident_bytes();
+  for (int round = 0; round < 4; round++) {
+    auto* bytes = static_cast<char*>(StandardNames::calloc(1, kArray));
+    ASSERT_NE(bytes, nullptr);
+    EXPECT_TRUE(is_zero(bytes, 4096));
+    bytes[0] = 1;
+    EXPECT_LE(above(resident_bytes(), before), kArray / 10);
+    StandardNames::free(bytes);
+    bytes = static_cast<char*>(StandardNames::malloc(kArray));
+    touch(bytes, kArray);
+    StandardNames::free(bytes);
+    count_cases();
+  }
+  auto* bytes = static_cast<char*>(StandardNames::calloc(1, kArray));
+  EXPECT_TRUE(is_zero(bytes, kArray));
+  StandardNames::free(bytes);
+}
+
 }  // namespace
 }  // namespace near_test

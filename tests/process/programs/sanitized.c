@@ -1,5 +1,6 @@
 /* A correct program for the runtimes of sanitizers: threads that allocate and end, and children.
- * With OWN_NAMES it also uses near_malloc. Prints "ok". */
+ * With OWN_NAMES it also uses near_malloc, and with the argument f near_free gets one of
+ * malloc. Prints "ok". */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -76,12 +77,13 @@ static void run_child(void (*work_of_child)(void)) {
   if (WEXITSTATUS(status) != kChildStatus) fail("the child");
 }
 
-int main(void) {
+int main(int count, char** arguments) {
   run_child(run_threads);
   run_threads();
   run_child(allocate_once);
   run_threads();
   near_free(atomic_exchange(&passed_on, NULL));
+  if (count > 1 && arguments[1][0] == 'f') near_free(malloc(100)); /* of the sanitizer's malloc */
   puts("ok");
   return 0;
 }
