@@ -39,6 +39,9 @@ bool grants(size_t bytes);
 // give up the right to open files later.
 bool overcommits();
 
+// How many mappings a process may have (vm.max_map_count). Reads a file, as above.
+size_t most_mappings();
+
 // An address near the end of what the program may use, and over how many bytes below it memory may
 // lie: all, unless a sanitizer has its own memory there; 0 if memory is to lie at the same place in
 // every run.

@@ -121,6 +121,21 @@ bool overcommits() {
   return mode != '2';
 }
 
+size_t most_mappings() {
+  const SavedErrno saved;
+  constexpr size_t kUsual = 65'530;
+  const int file = raw::open_to_read("/proc/sys/vm/max_map_count");
+  if (file < 0) return kUsual;
+  char text[16];
+  const ssize_t length = raw::read(file, text, sizeof text);
+  raw::close(file);
+  size_t value = 0;
+  for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
+    value = value * 10 + static_cast<size_t>(text[i] - '0');
+  }
+  return value == 0 ? kUsual : value;
+}
+
 bool grants(size_t bytes) {
   void* tried = map_anywhere(bytes, page_size());
   if (tried != nullptr) unmap(tried, bytes);

@@ -81,10 +81,13 @@ struct Chunk {
   uint8_t : 0;
   uint8_t bucket : 6;  // longest run of free slices
   bool in_dirty : 1;   // true: in the lists of chunks with dirty slices
+  bool seam : 1;       // the chunk before is of another mapping, whatever the pages of both
   uint8_t : 0;
   Pages pages : 2;
   Waiting waiting : 2;
+  uint8_t forks : 4;  // when the chunk was mapped (MappingCount::forks)
 
+  static constexpr uint8_t kForks = 15;
   static constexpr uint16_t kLate = (1 << 14) - 1;
   bool is_whole() const { return free == kWholeChunk; }
 };

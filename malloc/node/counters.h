@@ -39,6 +39,8 @@ inline void count_spill(unsigned node, unsigned other) {
 
 // The sum of one counter over all nodes.
 uint64_t sum_of(Atomic<uint64_t> NodeCounters::* counter);
+inline uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }
+inline uint64_t bind_refused_count() { return sum_of(&NodeCounters::bind_refused); }
 
 // A thread whose home is node `by` freed blocks of node `of` that no heap counts: the thread has no
 // heap, or its heap owns the span but lies on another node.

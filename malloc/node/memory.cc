@@ -3,9 +3,11 @@
 #include <bit>
 #include <cstdio>
 #include <new>
+#include <utility>
 
 #include "base/assert.h"
 #include "node/bind.h"
+#include "node/mappings.h"
 #include "node/places.h"
 #include "platform/message.h"
 #include "platform/options.h"
@@ -50,8 +52,8 @@ size_t wished_region_bytes() {
 void begin_region(Region& region, Window& window, unsigned table, Shard& shard, Budget& budget) {
   region.init(window, table, shard, budget);
   if (os::landmark().spread == 0) return;
-  const auto number = reinterpret_cast<uintptr_t>(&region);
-  region.begin_at(static_cast<unsigned>(secret(Secret::first_slice, number) % kChunkSlices));
+  const uint64_t drawn = secret(Secret::first_slice, reinterpret_cast<uintptr_t>(&region));
+  region.begin_at(static_cast<unsigned>(drawn % kChunkSlices));
 }
 
 void describe_start() {
@@ -82,6 +84,7 @@ void find_topology() {
 // Plans the first window for all nodes, and halves it until there is room for it.
 NEAR_COLD void start_memory() {
   os::record_limits();
+  mapping_count.set_limit(os::most_mappings());
   draw_key();
   link_key.value = secret(Secret::key_of_links);
   find_topology();
@@ -120,10 +123,11 @@ NEAR_COLD void start_memory() {
 
 namespace {
 
+uint32_t windows_added() { return added_count.load(kAcquire); }  // pairs: added-regions
+
 // The region whose window holds the address, among the windows added later; or null.
 const Region* added_region_of(const void* address) {
-  const uint32_t count = added_count.load(kAcquire);  // pairs: added-regions
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0, count = windows_added(); i < count; i++) {
     const Region* region = added_regions[i].load(kRelaxed);  // relaxed: the count was acquired
     if (region->window().contains(address)) return region;
   }
@@ -134,8 +138,7 @@ const Region* added_region_of(const void* address) {
 
 void visit_windows(void (*visit)(const Window&, void*), void* data) {
   if (first_window.base() != nullptr) visit(first_window, data);
-  const uint32_t count = added_count.load(kAcquire);  // pairs: added-regions
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0, count = windows_added(); i < count; i++) {
     visit(added_regions[i].load(kRelaxed)->window(), data);  // relaxed: the count was acquired
   }
 }
@@ -312,7 +315,7 @@ Span* take_from_planned(void* room, const Request& request, bool& zero) {
   return nullptr;
 }
 
-// The last resort: a window at a place that the system chooses, mapped as a whole.
+// The last resort: a window at a place of the system's choice, mapped as a whole.
 Span* take_from_chosen(void* room, const Request& request, bool& zero) {
   const size_t least = request.bytes();
   for (size_t bytes = max_of(least, kChosenWindow); bytes != 0;
@@ -327,23 +330,24 @@ Span* take_from_chosen(void* room, const Request& request, bool& zero) {
   return nullptr;
 }
 
-// Takes the run from a new window, which it adds to the node. Null if refused.
-Span* take_from_added(const Request& request, bool& zero) {
-  const uint32_t chunk_slices = static_cast<uint32_t>(request.bytes() >> kSliceShift);
-  if (nodes[request.node].has_room(chunk_slices)) return nullptr;  // the system refused the memory
+// Takes the run from a window added to the node. Null if refused. `seen`: windows added before.
+Span* take_from_added(const Request& request, uint32_t seen, bool& zero) {
+  Node& node = nodes[request.node];
+  if (node.has_room(static_cast<uint32_t>(request.bytes() >> kSliceShift))) {
+    if (windows_added() == seen) return nullptr;  // refused by the system
+    return node.take(node.shard(0), request.run, zero);
+  }
   const LockGuard guard(adding_lock);
-  const uint32_t count = added_count.load(kRelaxed);  // relaxed: changed under the lock only
+  const uint32_t count = windows_added();
   void*& room = spare_room[request.node];
-  if (room == nullptr) room = nodes[request.node].take_metadata(sizeof(Added));
+  if (room == nullptr) room = node.take_metadata(sizeof(Added));
   if (room == nullptr || count == kMaxAdded) return nullptr;
   Span* span = take_from_planned(room, request, zero);
-  if (span == nullptr) span = take_from_chosen(room, request, zero);
-  if (span == nullptr) return nullptr;
-  Region* region = &static_cast<Added*>(room)->region;
-  room = nullptr;
+  if (span == nullptr && (span = take_from_chosen(room, request, zero)) == nullptr) return nullptr;
+  Region* region = &static_cast<Added*>(std::exchange(room, nullptr))->region;
   added_regions[count].store(region, kRelaxed);  // relaxed: published by the count
   added_count.store(count + 1, kRelease);        // pairs: added-regions
-  nodes[request.node].shard(0).add(region);
+  node.shard(0).add(region);
   return span;
 }
 
@@ -353,6 +357,7 @@ Span* take_from_added(const Request& request, bool& zero) {
 // each node that is tried may add one.
 Span* take_slices(Shard& home, const RunRequest& request, bool& zero) {
   const unsigned node = home.node().number();
+  const uint32_t seen = windows_added();
   for (unsigned i = 0; i < topology.count; i++) {
     const unsigned other = topology.order[node][i];
     Shard& shard = i == 0 ? home : nodes[other].shard_for(home.number());
@@ -362,17 +367,15 @@ Span* take_slices(Shard& home, const RunRequest& request, bool& zero) {
     if (i > 0) count_spill(node, other);
     return span;
   }
-  return take_from_added({node, request}, zero);
+  return take_from_added({node, request}, seen, zero);
 }
 
 Span* take_slices_at(Shard& home, const RunRequest& request, bool& zero) {
   Node& node = home.node();
+  const uint32_t seen = windows_added();
   Span* span = node.take(home, request, zero);
-  return span != nullptr ? span : take_from_added({node.number(), request}, zero);
+  return span != nullptr ? span : take_from_added({node.number(), request}, seen, zero);
 }
-
-uint64_t spill_count() { return sum_of(&NodeCounters::spills_out); }
-uint64_t bind_refused_count() { return sum_of(&NodeCounters::bind_refused); }
 
 void lock_memory() {
   adding_lock.lock_for_fork();
@@ -389,6 +392,7 @@ void unlock_memory() {
 }
 
 void unlock_memory_in_child() {
+  mapping_count.count_fork();
   for (unsigned n = 0; n < topology.count; n++) nodes[n].restore_withdrawn();
   unlock_memory();
 }

@@ -49,9 +49,6 @@ Shard* add_shard(Node& node);
 // Calls visit(window, data) for every window.
 void visit_windows(void (*visit)(const Window&, void*), void* data);
 
-uint64_t spill_count();
-uint64_t bind_refused_count();
-
 // Called around fork: they take and release every lock of this layer.
 void lock_memory();
 void unlock_memory();

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
@@ -54,6 +55,8 @@ struct Growth {
   size_t small_pages = 0;            // chunks of a lower order than this have small pages
   uint32_t small_from = UINT32_MAX;  // and those from this number on, as huge ones are slow now
   bool at_start = true;              // the program will write to the start of the run
+  // if mappings are scarce: the pages of a neighbour, whose mapping the chunks can join
+  std::optional<Pages> joined = std::nullopt;
 
   uint32_t begin() const { return static_cast<uint32_t>(first / kChunkSlices); }
 };
@@ -133,8 +136,7 @@ class alignas(128) Region {
   // Makes the unused slices of the chunk opened last dirty if none was taken for `age_ms`.
   void look_at_unused(uint64_t now_ms, uint32_t age_ms);
 
-  // True if the chunk is wholly free, and unmapping it does not bring the process too near to the
-  // system's limit on mappings.
+  // True if the chunk is wholly free, and mappings are not too scarce to unmap it.
   bool can_unmap(uint32_t chunk) const;
 
   // A wholly free and clean mapped chunk that can be unmapped; or kNoChunk.
@@ -178,6 +180,7 @@ class alignas(128) Region {
   const Span& span(size_t slice) const { return spans_[slice]; }
   uint32_t chunks_end() const { return end_; }  // the region owns no chunk from here on
   bool is_mapped(uint32_t chunk) const { return chunks_[chunk].presence == Presence::mapped; }
+  int32_t mappings() const { return mappings_; }
   size_t owned_bytes() const { return size_t{owned_} << kChunkShift; }
   size_t committed_bytes() const { return size_t{mapped_} << kChunkShift; }
   Shard& shard() const { return *shard_; }
@@ -211,7 +214,6 @@ class alignas(128) Region {
   };
 
   static constexpr unsigned kBuckets = kChunkSlices + 1;
-  static constexpr int32_t kMostSplit = 4000;  // each split chunk may be a mapping of its own
   using FitList = ChunkList<&Chunk::fit>;
   using AgeList = ChunkList<&Chunk::age>;
   using WholeList = ChunkList<&Chunk::whole>;
@@ -242,7 +244,16 @@ class alignas(128) Region {
   void unmap_run(uint32_t first, uint32_t end);
   void end_growth_of(const Growth& growth, uint32_t chunk, os::Mapped mapped);
   void become(uint32_t chunk, Presence presence);
-  int absent_neighbours(uint32_t chunk) const;
+  bool set_pages(uint32_t chunk, Pages pages);
+  bool has_huge_pages(uint32_t chunk) const { return chunks_[chunk].pages == Pages::huge; }
+  bool is_inherited(uint32_t chunk) const;
+  void record_seams(uint32_t chunk);
+  bool begins_mapping(uint32_t chunk) const;
+  int32_t mappings_at(uint32_t chunk) const;
+  int32_t mappings_without(uint32_t chunk) const;
+  void count_mappings(int32_t added);
+  uint32_t absent_to_map() const;
+  std::optional<Pages> pages_to_join(const Growth& growth) const;
   void advise_pages(const Growth& growth, uint32_t begin, uint32_t end);
   void try_huge_page(Growth& growth);
 
@@ -276,8 +287,7 @@ class alignas(128) Region {
   uint32_t away_ = 0;  // chunks that have slices away
   unsigned node_ = 0;
   unsigned first_slice_ = 0;  // see begin_at
-  int32_t split_ = 0;         // chunks whose pages are split
-  int32_t holes_ = 0;         // groups of absent chunks between mapped ones
+  int32_t mappings_ = 0;      // of its chunks (node/mappings.h)
   uint64_t growths_ = 0;
   Opened opened_;
   size_t dirty_slices_ = 0;

@@ -55,11 +55,13 @@ size_t Region::check() const {
   size_t stuck = 0;
   uint32_t counts[4] = {};
   uint32_t away = 0;
+  int32_t mappings = 0;
   for (uint32_t index = 0; index < end_; index++) {
     const Chunk& chunk = chunks_[index];
     if (chunk.presence == Presence::other) continue;
     wrong += check_chunk(index);
     counts[static_cast<unsigned>(chunk.presence)]++;
+    mappings += begins_mapping(index) ? 1 : 0;
     away += chunk.away != 0 ? 1 : 0;
     const auto dirty_here = size_t{count_bits(chunk.dirty)};
     dirty += dirty_here;
@@ -74,6 +76,7 @@ size_t Region::check() const {
   want(mapped + counts[static_cast<unsigned>(Presence::absent)] == owned_,
        "the count of its chunks is wrong");
   want(away == away_, "the count of chunks with slices away is wrong");
+  want(mappings == mappings_, "the count of mappings is wrong");
   want(free == free_slices_, "the count of free slices is wrong");
   want(dirty == dirty_slices_, "the count of dirty slices is wrong");
   want(stuck == stuck_slices_, "the count of stuck slices is wrong");

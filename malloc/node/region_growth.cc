@@ -4,6 +4,8 @@
 #include "base/assert.h"
 #include "base/bits.h"
 #include "node/bind.h"
+#include "node/mappings.h"
+#include "node/memory.h"
 #include "node/region.h"
 #include "node/shard.h"
 #include "platform/options.h"
@@ -29,25 +31,17 @@ size_t Region::small_page_chunks() const {
 
 // --- chunks from the window ---
 
-// How many of a chunk's neighbours are absent.
-int Region::absent_neighbours(uint32_t index) const {
-  const auto is_absent = [this](uint32_t i) {
-    return i < end_ && chunks_[i].presence == Presence::absent;
-  };
-  return (is_absent(index - 1) ? 1 : 0) +
-         (is_absent(index + 1) ? 1 : 0);  // index 0: 0 - 1 wraps to a number beyond end_
-}
-
 void Region::become(uint32_t index, Presence presence) {
   Chunk& chunk = chunks_[index];
-  if (chunk.presence == Presence::absent) holes_ += absent_neighbours(index) - 1;
+  const int32_t before = mappings_at(index);
   if (chunk.presence == Presence::mapped) mapped_--;
-  if (presence == Presence::absent) holes_ -= absent_neighbours(index) - 1;
-  if (presence == Presence::mapped) mapped_++;
-  if (presence == Presence::lost) {
-    owned_--;
+  if (presence == Presence::mapped) {
+    mapped_++;
+    record_seams(index);
   }
+  if (presence == Presence::lost) owned_--;
   chunk.presence = presence;
+  count_mappings(mappings_at(index) - before);
 }
 
 // Adds chunks that the window gave; they are absent.
@@ -67,12 +61,13 @@ bool Region::extend_to(uint32_t least, Mutex& lock) {
   uint32_t wished = 0;
   {
     const LockGuard guard(lock);
-    wished =
-        static_cast<uint32_t>(max_of(least, min_of(max_of(owned_ / 8, kExtentMin), kExtentMax)));
+    const uint32_t fewest = mapping_count.is_full() ? kExtentMax : kExtentMin;
+    wished = static_cast<uint32_t>(max_of(least, min_of(max_of(owned_ / 8, fewest), kExtentMax)));
   }
   uint32_t first = 0;
   const uint32_t count = get_chunks(least, wished, first);
   if (count == 0) return false;
+  if (topology.count > 1) mapping_count.add(1);  // bound descriptors
   const LockGuard guard(lock);
   own(first, count);
   return true;
@@ -90,8 +85,8 @@ void Region::own_mapped() {
 void Region::show_mapped(const Growth& growth, uint32_t first, uint32_t count) {
   for (uint32_t index = first; index < first + count; index++) {
     absent_.remove(chunks_, index);
-    become(index, Presence::mapped);
     chunks_[index].pages = pages_of(growth, index);
+    become(index, Presence::mapped);
     free_slices_ += kChunkSlices;
     link(index, kChunkSlices);
     runs_.update(index);
@@ -173,7 +168,7 @@ uint64_t Region::find_anywhere(uint32_t slices) const {
     return uint64_t{index} * kChunkSlices + find_in(index, chunks_[index].free, slices);
   }
   if (absent_.empty()) return RunTree::kNowhere;
-  const uint32_t absent = absent_.front();
+  const uint32_t absent = absent_to_map();
   return uint64_t{absent} * kChunkSlices + find_in(absent, kWholeChunk, slices);
 }
 
@@ -193,7 +188,8 @@ Growth Region::plan_growth(const RunRequest& request, bool generous) {
   };
   while (end < most && end < end_ && is_absent(end)) end++;
   Growth growth = withdraw(first, slices, end);
-  growth.dense = request.dense || split_ >= kMostSplit;
+  growth.dense = request.dense;
+  growth.joined = pages_to_join(growth);
   growth.at_start = request.alignment == kSliceSize;
   return growth;
 }
@@ -210,7 +206,9 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
     return {.missing = static_cast<uint32_t>(div_up(end - owned_end, kChunkSlices))};
   }
   if (!is_free(first, slices)) return {};
-  return withdraw(first, slices, static_cast<uint32_t>(div_up(end, kChunkSlices)));
+  Growth growth = withdraw(first, slices, static_cast<uint32_t>(div_up(end, kChunkSlices)));
+  growth.joined = pages_to_join(growth);
+  return growth;
 }
 
 // --- mapping ---
@@ -220,6 +218,7 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 // is used in parts; but not if a large block fills it.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
   const Chunk& chunk = chunks_[index];
+  if (growth.joined) return *growth.joined;
   if (chunk.order < growth.small_pages || index >= growth.small_from) return Pages::small;
   const uint64_t start = uint64_t{index} * kChunkSlices;
   const bool filled = growth.first <= start && growth.first + growth.slices >= start + kChunkSlices;
@@ -300,9 +299,8 @@ void Region::end_growth_of(const Growth& growth, uint32_t index, os::Mapped mapp
   if (mapped == os::Mapped::occupied) return become(index, Presence::lost);
   chunk.free = kWholeChunk;
   if (mapped == os::Mapped::done) {
-    become(index, Presence::mapped);
     chunk.pages = pages_of(growth, index);
-    if (chunk.pages == Pages::split) split_++;
+    become(index, Presence::mapped);
     free_slices_ += kChunkSlices;
     link(index, kChunkSlices);
   } else {

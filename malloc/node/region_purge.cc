@@ -4,13 +4,12 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "node/mappings.h"
 #include "node/region.h"
 #include "platform/clock.h"
 
 namespace near {
 namespace {
-
-constexpr int32_t kMostHoles = 8000;  // each hole ends a mapping; a process may have 65,530 of them
 
 size_t count_of(uint32_t mask) { return size_t{count_bits(mask)}; }
 
@@ -134,11 +133,9 @@ uint32_t Region::withdraw_dirty(uint32_t index) {
 // Called when a part of a chunk's pages is purged, or (`whole`) all of them. Advises small pages
 // for a partly purged chunk, because a huge page would bring the purged part back.
 void Region::update_huge_page_advice(uint32_t index, bool whole) {
-  Chunk& chunk = chunks_[index];
+  const Chunk& chunk = chunks_[index];
   if (chunk.pages != (whole ? Pages::split : Pages::huge)) return;
-  if (!whole && split_ == kMostSplit) return;
-  split_ += whole ? -1 : 1;
-  chunk.pages = whole ? Pages::huge : Pages::split;
+  if (!set_pages(index, whole ? Pages::huge : Pages::split)) return;
   os::advise_huge_pages(chunk_start(index), kChunkSize, whole);
 }
 
@@ -171,7 +168,8 @@ void Region::restore_withdrawn() {
 // --- a whole chunk ---
 
 bool Region::can_unmap(uint32_t index) const {
-  return chunks_[index].is_whole() && (holes_ < kMostHoles || absent_neighbours(index) > 0);
+  return chunks_[index].is_whole() &&
+         mapping_count.allows(mappings_without(index) - mappings_at(index));
 }
 
 uint32_t Region::find_clean_whole() const {
@@ -198,7 +196,6 @@ void Region::put_back_whole(uint32_t index, uint32_t dirty, bool unmapped) {
   chunk.away = 0;
   away_--;
   unlink(index);
-  if (chunk.pages == Pages::split) split_--;
   chunk.free = kWholeChunk;
   become(index, Presence::absent);
   absent_.push_front(chunks_, index);

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "node/events.h"
+#include "node/mappings.h"
 #include "node/node.h"
 #include "node/purge_signal.h"
 #include "platform/clock.h"
@@ -47,6 +48,7 @@ void Shard::add(Region* region) {
     last_region_->next = region;
   }
   last_region_ = region;
+  mapping_count.add(2);  // the region's table and descriptors
 }
 
 size_t Shard::dirty_slices() const {

@@ -33,6 +33,10 @@ TEST_F(Os, TheMachineHasPagesAndMemory) {
   EXPECT_LE(os::page_size(), size_t{64} << 10);
   EXPECT_GE(os::physical_memory(), near::kMiB);
   EXPECT_GE(os::limit(), near::kMiB);
+  size_t mappings = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> mappings;
+  EXPECT_EQ(os::most_mappings(), mappings);
+  errno = 77;
   const bool overcommits = os::overcommits();
   const int after = errno;
   char mode = '0';
