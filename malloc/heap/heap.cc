@@ -11,6 +11,8 @@
 namespace near {
 namespace {
 
+constexpr uint32_t kFewSpans = kChunkSlices;  // 2 MiB or more
+
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 
 }  // namespace
@@ -141,7 +143,9 @@ uint32_t Heap::slices_of_next(unsigned size_class) const {
 
 Span* Heap::take_fresh(unsigned size_class) {
   bool zero = false;
-  const RunRequest run{.slices = slices_of_next(size_class)};
+  // Most spans of a small heap serve a few blocks each.
+  const bool dense = shrinking_.spans() >= kFewSpans;
+  const RunRequest run{.slices = slices_of_next(size_class), .dense = dense};
   Span* span = home_only ? take_slices_at(*shard_, run, zero) : take_slices(*shard_, run, zero);
   if (span == nullptr) return nullptr;
   form_span(*span, size_class);

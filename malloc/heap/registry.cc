@@ -70,7 +70,6 @@ Heap* make_heap(unsigned node, uint32_t kept) {
   heap_nodes[id] = static_cast<uint8_t>(node);
   all_heaps[id].store(heap, kRelease);  // pairs: heap-made
   heaps_made.store(id + 1, kRelease);   // pairs: heap-made
-  shard.count_heap();
   return heap;
 }
 

@@ -153,10 +153,9 @@ uint32_t Region::find_in_chunks(uint32_t slices) const {
 }
 
 // The first slice of a run in `mask`, the slices of a chunk; kChunkSlices or more if there is none.
-// A random start must not waste room: runs of one length still fill a chunk to its last slice, and
-// chunks with huge pages, whose unused slices are resident too, are filled from the lowest one on.
+// A random start must not waste room: runs of one length still fill a chunk to its last slice.
 unsigned Region::find_in(uint32_t chunk, uint32_t mask, uint32_t slices) const {
-  const bool anywhere = chunk < kSmallPageChunks && lies_in_chunk(slices);
+  const bool anywhere = chunk < kPlacedChunks && lies_in_chunk(slices);
   const uint32_t first = anywhere ? first_slice_ & ~(slices - 1) : 0;
   const unsigned behind = find_run(mask & kWholeChunk << first, slices);
   return behind < kChunkSlices ? behind : find_run(mask, slices);

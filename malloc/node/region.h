@@ -66,8 +66,8 @@ class alignas(128) Region {
   // `table`: the number of the region's table in the window. `budget`: of the region's node.
   void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
-  // In the first chunks, which have small pages, runs that lie in one chunk begin at this slice or
-  // behind, while there is room; longer ones at the multiple of their length below it. Called
+  // In the first kPlacedChunks, runs that lie in one chunk begin at this slice or behind, while
+  // there is room; longer ones at the multiple of their length below it. Called
   // before the region has chunks.
   void begin_at(unsigned slice) { first_slice_ = slice; }
 
@@ -197,8 +197,8 @@ class alignas(128) Region {
 
   Region* next = nullptr;  // the next region of the same node, in the order of their creation
 
-  // How many chunks have small pages if the shard has one heap: 16 MiB.
-  static constexpr uint32_t kSmallPageChunks = 8;
+  // How many chunks have small pages for all runs.
+  static constexpr uint32_t kSmallPageChunks = 1;
 
  private:
   friend struct Layout;
@@ -214,6 +214,7 @@ class alignas(128) Region {
   };
 
   static constexpr unsigned kBuckets = kChunkSlices + 1;
+  static constexpr uint32_t kPlacedChunks = 8;
   using FitList = ChunkList<&Chunk::fit>;
   using AgeList = ChunkList<&Chunk::age>;
   using WholeList = ChunkList<&Chunk::whole>;
@@ -239,7 +240,7 @@ class alignas(128) Region {
   void own(uint32_t first, uint32_t count);
   void show_mapped(const Growth& growth, uint32_t first, uint32_t count);
   Pages pages_of(const Growth& growth, uint32_t chunk) const;
-  size_t small_page_chunks() const;
+  static size_t small_page_chunks();
   os::Mapped map_run(const Growth& growth, uint32_t first, uint32_t end);
   void unmap_run(uint32_t first, uint32_t end);
   void end_growth_of(const Growth& growth, uint32_t chunk, os::Mapped mapped);

@@ -13,20 +13,16 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kGrowMax = 32;             // a generous plan maps at most this many chunks
-constexpr uint32_t kSmallPageChunksMore = 4;  // for each other heap of the shard
-constexpr uint32_t kExtentMin = 16;           // chunks to get from the window at once
+constexpr uint32_t kGrowMax = 32;    // a generous plan maps at most this many chunks
+constexpr uint32_t kExtentMin = 16;  // chunks to get from the window at once
 constexpr uint32_t kExtentMax = 512;
 
 }  // namespace
 
-// The first chunks get small pages, eight and four more for each further heap of the shard, because
-// small programs and threads that use little memory leave most pages of their spans untouched.
-// Later chunks get huge pages.
-size_t Region::small_page_chunks() const {
-  const size_t heaps = max_of(shard_->heaps(), 1);  // a large block may come before the first heap
-  if (option(Option::huge_pages) == 0) return SIZE_MAX;
-  return kSmallPageChunks + kSmallPageChunksMore * (heaps - 1);
+// The first chunk gets small pages, because a small program leaves most pages of its spans
+// untouched. Later chunks get huge pages for dense runs.
+size_t Region::small_page_chunks() {
+  return option(Option::huge_pages) == 0 ? SIZE_MAX : kSmallPageChunks;
 }
 
 // --- chunks from the window ---
@@ -108,14 +104,9 @@ bool Region::has_room(uint32_t slices) const {
 
 // --- planning ---
 
-// How many chunks to map when `chunks` are needed: more if many are mapped, up to a full set of
-// small-page chunks if few are.
+// How many chunks to map when `chunks` are needed: more if many are mapped.
 uint32_t Region::generous_count(uint32_t chunks) const {
-  auto generous = static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
-  if (mapped_ < kSmallPageChunks) {
-    generous = static_cast<uint32_t>(max_of(chunks, min_of(generous, kSmallPageChunks - mapped_)));
-  }
-  return generous;
+  return static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
 }
 
 // The slices of a chunk that a growth withdraws: all if the chunk is absent, else those of the run.

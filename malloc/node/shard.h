@@ -73,11 +73,6 @@ class alignas(128) Shard {
   // From now on, once `bytes` are dirty, no purge leaves fewer dirty.
   void keep(size_t bytes);
 
-  // Counts a heap that takes its slices from here.
-  // relaxed: a policy reads it
-  void count_heap() { heaps_.store(heaps() + 1, kRelaxed); }
-  uint32_t heaps() const { return heaps_.load(kRelaxed); }  // relaxed: as above
-
   // Dirty slices that the shard can lend: those that none of its heaps needed during the purge
   // thread's last round, and those that stay anyway (`keep`). Needs no lock.
   uint32_t spare() const { return spare_.load(kRelaxed); }  // relaxed: a hint
@@ -197,7 +192,6 @@ class alignas(128) Shard {
 
   Node* node_ = nullptr;
   unsigned number_ = 0;
-  Atomic<uint32_t> heaps_{0};
   Atomic<uint32_t> spare_{0};
   size_t lowest_dirty_ = 0;  // of dirty_slices() since the last count_spare
   size_t unneeded_ = 0;      // the same of the round before it

@@ -63,6 +63,23 @@ class HeapTest : public testing::Test {
   std::unique_ptr<HeapRoom> room_;
 };
 
+// Where many threads hold a few blocks of each size, huge pages would make whole spans resident.
+TEST_F(HeapTest, AHeapAsksForHugePagesFromItsThirtyThirdSpanOn) {
+  std::vector<Span*> others;
+  bool zero = false;
+  while (Span* span = heap().shard().take_mapped({1}, zero)) others.push_back(span);
+  const auto huge_spans = [&](size_t spans) {
+    const auto blocks = fill_spans(kMedium, spans);
+    return std::count_if(blocks.begin(), blocks.end(),
+                         [](const auto& each) { return fake_os::huge_page_advice(each[0]) == 1; });
+  };
+  EXPECT_EQ(huge_spans(32), 0);
+  while (Span* span = heap().shard().take_mapped({1}, zero)) others.push_back(span);
+  EXPECT_EQ(huge_spans(32), 32);
+  for (Span* span : others) near::shard_of(*span).give(span);
+  count_cases(64);
+}
+
 TEST_F(HeapTest, RandomTakesAndFreesKeepTheInvariants) {
   Random random(seed());
   for (size_t step = 0; step < scaled(40'000); step++) {

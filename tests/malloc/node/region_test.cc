@@ -389,7 +389,7 @@ TEST_P(RegionTest, SlowHugePagesAreTriedSeldom) {
     }
     return pages;
   };
-  EXPECT_EQ(pages_of_next(near::Region::kSmallPageChunks), "ssssssss");
+  EXPECT_EQ(pages_of_next(near::Region::kSmallPageChunks), "s");
   fake_os::set_touch_ns(5'000'000);
   EXPECT_EQ(pages_of_next(7), "hshsshs");
   fake_os::set_touch_ns(300'000);
