@@ -65,9 +65,9 @@ class Search {
   // Adds the next part of the caller's name. False if no row has such a part.
   bool add(const Part& part) {
     const unsigned before = row_;
-    for (; row_ < rows.count; row_++) {
-      const char* name = rows.first[row_].name;
-      if (parts_ > 0 && !begin_alike(rows.first[before].name, name, parts_)) return false;
+    for (; row_ < kRows.count; row_++) {
+      const char* name = kRows.first[row_].name;
+      if (parts_ > 0 && !begin_alike(kRows.first[before].name, name, parts_)) return false;
       if (parts_ >= parts_of(name)) continue;
       if (matches(part_of(name, parts_), part)) return parts_++, true;
     }
@@ -75,7 +75,7 @@ class Search {
   }
 
   bool is_whole() const { return parts_of(row().name) == parts_; }
-  const Name& row() const { return rows.first[row_]; }
+  const Name& row() const { return kRows.first[row_]; }
   // The number of the last part in a MIB.
   size_t number() const { return has_index_ ? index_ : row_; }
   bool has_index() const { return has_index_; }
@@ -118,15 +118,15 @@ bool make_mib(const char* name, size_t* mib, size_t* length) {
 }
 
 const Name* find_mib(const size_t* mib, size_t length, Call& call) {
-  if (length == 0 || mib[length - 1] >= rows.count) return nullptr;
-  const Name& row = rows.first[mib[length - 1]];  // no name ends with an index
+  if (length == 0 || mib[length - 1] >= kRows.count) return nullptr;
+  const Name& row = kRows.first[mib[length - 1]];  // no name ends with an index
   if (parts_of(row.name) != length) return nullptr;
   size_t indexes = 0;
   for (size_t i = 0; i + 1 < length; i++) {
     if (part_of(row.name, i).is_index()) {
       if (!is_index_of(row, i, mib[i])) return nullptr;
       call.index[indexes++] = mib[i];
-    } else if (mib[i] >= rows.count || !begin_alike(row.name, rows.first[mib[i]].name, i + 1)) {
+    } else if (mib[i] >= kRows.count || !begin_alike(row.name, kRows.first[mib[i]].name, i + 1)) {
       return nullptr;
     }
   }

@@ -70,7 +70,7 @@ struct Rows {
   const Name* first;
   unsigned count;
 };
-extern const Rows rows;
+extern const Rows kRows;
 
 // Returns the row of a name, and the indexes in `call`; null if there is none.
 const Name* find_name(const char* name, Call& call);

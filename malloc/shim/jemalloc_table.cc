@@ -327,6 +327,6 @@ constexpr Name kNames[] = {
 
 }  // namespace
 
-constinit const Rows rows = {kNames, sizeof kNames / sizeof kNames[0]};
+constinit const Rows kRows = {kNames, sizeof kNames / sizeof kNames[0]};
 
 }  // namespace near::jemalloc
