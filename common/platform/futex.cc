@@ -27,4 +27,10 @@ void futex_wake(Atomic<uint32_t>& word, int sleepers) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, sleepers, nullptr, nullptr, 0);
 }
 
+// Moves no sleeper, but compares the word with the last argument first.
+bool futex_reads_zero(uintptr_t word) {
+  const SavedErrno saved;
+  return syscall(SYS_futex, word, FUTEX_CMP_REQUEUE_PRIVATE, 0, nullptr, word, 0) == 0;
+}
+
 }  // namespace near

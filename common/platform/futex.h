@@ -15,4 +15,8 @@ void futex_wait_for(Atomic<uint32_t>& word, uint32_t value, uint32_t millisecond
 
 void futex_wake(Atomic<uint32_t>& word, int sleepers);
 
+// True if the four bytes at `word`, a multiple of 4, are zero. False if the kernel cannot read the
+// address, so any address may be asked for. An unwritten page stays without memory of its own.
+bool futex_reads_zero(uintptr_t word);
+
 }  // namespace near

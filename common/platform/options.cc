@@ -29,7 +29,8 @@ const OptionInfo kOptionTable[kOptions] = {
      "free memory (MiB) kept at most before it is given back at once; 1.5 times what was "
      "recently live if that is more"},
     {"huge_pages", 1, 0, 1, nullptr,
-     "1: ask for transparent huge pages beyond the first chunks, while they come fast; 0: never"},
+     "1: ask for transparent huge pages for memory that is likely to be written, while such pages "
+     "come fast; 0: never"},
     {"bind", 1, 0, 2, "off|preferred|strict",
      "how memory is bound to its NUMA node; preferred: not if the process has a memory policy, as "
      "by "

@@ -2,6 +2,7 @@
 
 #include "front/thread.h"
 #include "heap/registry.h"
+#include "node/density.h"
 #include "node/memory.h"
 #include "platform/os.h"
 
@@ -10,10 +11,16 @@ namespace {
 
 size_t slices_for(size_t size) { return div_up(size, kSliceSize); }
 
-RunRequest run_for(size_t size, size_t alignment) {
+// False if the unused end of the last slice is much of the run.
+bool fills_slices(size_t size) {
   const size_t slices = slices_for(size);
-  const size_t waste = (slices << kSliceShift) - size;
-  return {static_cast<uint32_t>(slices), max_of(alignment, kSliceSize), is_dense(waste, slices)};
+  return is_dense((slices << kSliceShift) - size, slices);
+}
+
+RunRequest run_for(size_t size, size_t alignment) {
+  const auto slices = static_cast<uint32_t>(slices_for(size));
+  const bool dense = fills_slices(size) && densities.expects_dense(slices);
+  return {slices, max_of(alignment, kSliceSize), dense};
 }
 
 // Bytes from the run's first slice to the block. If all blocks began at slices, their first bytes,
@@ -69,6 +76,7 @@ bool is_hopeless(size_t size, size_t alignment) {
 void* make_large(Span* span, size_t size, size_t alignment) {
   if (span == nullptr) return nullptr;
   count(1, span->slices);
+  if (fills_slices(size)) densities.begin(*span);
   return begin_block(*span, size, alignment);
 }
 
@@ -105,6 +113,7 @@ void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
 
 void release_large(Span& span) {
   if (unlikely(is_inside())) return;  // the block is not freed
+  densities.end(span);
   Heap& heap = *current_heap;
   if (likely(heap.can_keep(span))) {
     heap.count_large(span, -1);
@@ -125,6 +134,7 @@ bool resize_large(Span& span, size_t size) {
     if (!shard_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
     count(0, static_cast<int64_t>(more));
   } else if (slices < span.slices) {
+    densities.end(span);
     count(0, -static_cast<int64_t>(span.slices - slices));
     shard_of(span).give(&span, static_cast<uint32_t>(slices));
   }

@@ -25,7 +25,7 @@ inline constexpr uint32_t kNoChunk = ~uint32_t{0};
 struct RunRequest {
   uint32_t slices;
   size_t alignment = kSliceSize;
-  // False if much of the run will not be used: huge pages would make that part resident too.
+  // False if much of the run may stay unwritten: huge pages would make that part resident too.
   bool dense = true;
 
   // A free run of this length has such a run in it, wherever it begins.
@@ -35,9 +35,8 @@ struct RunRequest {
 };
 
 // The page size that a chunk asks the system for. `split`: a chunk with small pages, because a part
-// of it was purged, or because it was mapped for runs that are not dense. It has huge pages again
-// once all of it was purged in place. It stays split if it is unmapped and mapped again, unless a
-// large block then fills it.
+// of it was purged, or because a run that is not dense was its first. It has huge pages again once
+// all of it was purged in place.
 enum class Pages : uint8_t { small, huge, split };
 
 // `other`: the chunk belongs to another node or to none; `lost`: other code in the process has

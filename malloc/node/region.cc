@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "node/density.h"
 #include "node/memory.h"
 #include "node/node.h"
 #include "node/purge_signal.h"
@@ -98,8 +99,13 @@ bool Region::is_free(uint64_t first, uint32_t slices) const {
   return true;
 }
 
-// Marks free slices as used. Returns how many of them were clean.
-uint32_t Region::claim(uint64_t first, uint32_t slices) {
+bool Region::has_huge_page(uint64_t slice) const {
+  return chunks_[slice / kChunkSlices].pages == Pages::huge;
+}
+
+// Marks free slices as used. Returns how many of them were clean. Chunks without resident pages get
+// small ones for a run that is not dense.
+uint32_t Region::claim(uint64_t first, uint32_t slices, bool dense) {
   free_slices_ -= slices;
   uint32_t clean = slices;
   while (slices > 0) {
@@ -109,6 +115,7 @@ uint32_t Region::claim(uint64_t first, uint32_t slices) {
     const uint32_t mask = bit_run(offset, count);
     Chunk& chunk = chunks_[index];
     NEAR_ASSERT((chunk.free & mask) == mask && is_mapped(index));
+    if (!dense && chunk.is_whole() && chunk.dirty == 0) update_huge_page_advice(index, false);
     if (chunk.is_whole() && mask != kWholeChunk && chunk.pages == Pages::huge) {
       opened_ = {.known = true, .chunk = index};
       purge_signal.ask();
@@ -180,8 +187,11 @@ uint64_t Region::find(uint32_t slices) const {
 Span* Region::make_span(uint64_t first, const RunRequest& request, uint32_t& clean) {
   const uintptr_t address = address_of(first);
   first += (align_up(address, request.alignment) - address) >> kSliceShift;
-  clean = claim(first, request.slices);
+  clean = claim(first, request.slices, request.dense);
   Span* span = &spans_[first];
+  const bool huge = has_huge_page(first) || has_huge_page(first + request.slices - 1);
+  span->watched =
+      clean == request.slices && !request.dense && !huge ? Densities::kMayBe : Densities::kNot;
   span->start = base_ + (first << kSliceShift);
   span->region = this;
   span->node = static_cast<uint8_t>(node_);
@@ -198,7 +208,7 @@ Span* Region::take(const RunRequest& request, uint32_t& clean) {
 bool Region::extend(Span* span, uint32_t slices) {
   const auto first = static_cast<uint64_t>(span - spans_) + span->slices;
   if (!is_free(first, slices) || !are_mapped(first, slices)) return false;
-  claim(first, slices);
+  claim(first, slices, true);
   span->slices += slices;
   NEAR_PROBE("slices_taken", topology.kernel_id[node_], slices, address_of(first));
   return true;

@@ -224,10 +224,11 @@ class alignas(128) Region {
   uint32_t find_in_chunks(uint32_t slices) const;
   unsigned find_in(uint32_t chunk, uint32_t mask, uint32_t slices) const;
   bool are_mapped(uint64_t first, uint32_t slices) const;
+  bool has_huge_page(uint64_t slice) const;
   uint64_t free_at_end(uint64_t most) const;
   bool is_free(uint64_t first, uint32_t slices) const;
   Span* make_span(uint64_t first, const RunRequest& request, uint32_t& clean);
-  uint32_t claim(uint64_t first, uint32_t slices);
+  uint32_t claim(uint64_t first, uint32_t slices, bool dense);
   void release(uint64_t first, uint32_t slices, uint64_t now_ms);
 
   uint32_t generous_count(uint32_t chunks) const;

@@ -109,7 +109,7 @@ uint32_t Region::generous_count(uint32_t chunks) const {
   return static_cast<uint32_t>(max_of(chunks, min_of(mapped_ / 8, kGrowMax)));
 }
 
-// The slices of a chunk that a growth withdraws: all if the chunk is absent, else those of the run.
+// The slices of a chunk that a growth withdraws: all if the chunk is absent, else the run's.
 uint32_t Region::mask_of(const Growth& growth, uint32_t index) const {
   if (!is_mapped(index)) return kWholeChunk;
   const uint64_t start = uint64_t{index} * kChunkSlices;
@@ -173,14 +173,21 @@ Growth Region::plan_growth(const RunRequest& request, bool generous) {
   }
   const auto begin = static_cast<uint32_t>(first / kChunkSlices);
   auto end = static_cast<uint32_t>(div_up(first + slices, kChunkSlices));
-  const uint32_t most = generous ? begin + generous_count(end - begin) : end;
+  // Dense runs would get the rest with small pages.
+  const uint32_t most = generous && request.dense ? begin + generous_count(end - begin) : end;
   const auto is_absent = [this](uint32_t index) {
     return chunks_[index].presence == Presence::absent && chunks_[index].is_whole();
   };
   while (end < most && end < end_ && is_absent(end)) end++;
   Growth growth = withdraw(first, slices, end);
+<<<<<<< HEAD
   growth.dense = request.dense;
   growth.joined = pages_to_join(growth);
+=======
+  // Chunks with small pages that follow each other are one mapping.
+  const bool follows = begin > 0 && is_mapped(begin - 1) && chunks_[begin - 1].pages != Pages::huge;
+  growth.dense = request.dense || (split_ >= kMostSplit && !follows);
+>>>>>>> w-thp
   growth.at_start = request.alignment == kSliceSize;
   return growth;
 }
@@ -205,9 +212,9 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 // --- mapping ---
 
 // The page size of a chunk when it is mapped: small for runs that are not dense, and while huge
-// pages are slow. A chunk that was split before it was unmapped gets small pages again, because it
-// is used in parts; but not if a large block fills it.
+// pages are slow.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
+<<<<<<< HEAD
   const Chunk& chunk = chunks_[index];
   if (growth.joined) return *growth.joined;
   if (chunk.order < growth.small_pages || index >= growth.small_from) return Pages::small;
@@ -215,6 +222,10 @@ Pages Region::pages_of(const Growth& growth, uint32_t index) const {
   const bool filled = growth.first <= start && growth.first + growth.slices >= start + kChunkSlices;
   const bool split = !growth.dense || chunk.pages == Pages::split;
   return split && !filled ? Pages::split : Pages::huge;
+=======
+  const bool small = chunks_[index].order < growth.small_pages || index >= growth.small_from;
+  return small ? Pages::small : growth.dense ? Pages::huge : Pages::split;
+>>>>>>> w-thp
 }
 
 void Region::advise_pages(const Growth& growth, uint32_t begin, uint32_t end) {

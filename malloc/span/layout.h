@@ -92,9 +92,12 @@ struct alignas(128) Span {
   // Line 1: any thread.
   alignas(64) RemoteList<Block> remote;  // open while kind == blocks
   Span* pending_next;                    // in the owner's inbox
-  // freed() at the last search for free pages. Guard from here to purged_pages, except `node`: the
-  // owner's lock
-  uint16_t looked_at;
+  union {
+    // blocks: freed() at the last search for free pages. Guard from here to purged_pages, except
+    // `node`: the owner's lock
+    uint16_t looked_at;
+    uint16_t watched;  // large: node/density.h. Guard: the thread with the run
+  };
   uint16_t filed_when;  // the heap's time when it became reusable
   bool swept : 1;       // searched for free pages since the last event: in the owner's second list
   bool spent : 1;       // cold and not reusable: in the owner's list of such spans

@@ -21,6 +21,7 @@ namespace near_test {
 namespace {
 
 constexpr size_t kUnit = 4096;  // states are kept for the smallest page there is
+constexpr size_t kHugePage = 2 * near::kMiB;
 constexpr size_t kMaxAdvice = 1024;
 constexpr uint64_t kNever = UINT64_MAX;
 
@@ -180,6 +181,22 @@ void* map_aligned(size_t bytes, size_t alignment) {
   return reinterpret_cast<void*>(start);
 }
 
+int advice_at(uintptr_t address) {
+  for (size_t i = advised; i > 0 && i + kMaxAdvice > advised; i--) {
+    const Advice& each = advice[(i - 1) % kMaxAdvice];
+    if (address - each.start < each.bytes) return each.huge ? 1 : 0;
+  }
+  return -1;
+}
+
+// The resident bytes of up to 2 MiB. Memory here has small pages, see `map`.
+size_t resident_in(uintptr_t start, size_t bytes) {
+  unsigned char pages[kHugePage / kUnit];
+  if (mincore(reinterpret_cast<void*>(start), bytes, pages) != 0) return 0;
+  const auto is_resident = [](unsigned char page) { return (page & 1) != 0; };
+  return static_cast<size_t>(std::count_if(pages, pages + bytes / kUnit, is_resident)) * kUnit;
+}
+
 OsCall kind_of(std::string_view name) {
   for (unsigned i = 0; i <= kOsCalls; i++) {
     if (name == name_of(static_cast<OsCall>(i))) return static_cast<OsCall>(i);
@@ -304,11 +321,25 @@ void move_page(const void* address, unsigned node) {
 
 int huge_page_advice(const void* address) {
   const std::lock_guard lock(guard);
-  for (size_t i = advised; i > 0 && i + kMaxAdvice > advised; i--) {
-    const Advice& each = advice[(i - 1) % kMaxAdvice];
-    if (reinterpret_cast<uintptr_t>(address) - each.start < each.bytes) return each.huge ? 1 : 0;
+  return advice_at(reinterpret_cast<uintptr_t>(address));
+}
+
+size_t resident_bytes(HugePages setting) {
+  const std::lock_guard lock(guard);
+  size_t sum = 0;
+  for (const auto& [start, each] : reservations()) {
+    for (uintptr_t at = start; at < start + each.bytes;) {
+      const uintptr_t next = near::align_down(at, kHugePage) + kHugePage;
+      const size_t part = std::min(next, start + each.bytes) - at;
+      const size_t written = resident_in(at, part);
+      const int advised_here = advice_at(at);
+      const bool huge = part == kHugePage && written > 0 && setting != HugePages::never &&
+                        (advised_here == 1 || (advised_here < 0 && setting == HugePages::always));
+      sum += huge ? kHugePage : written;
+      at += part;
+    }
   }
-  return -1;
+  return sum;
 }
 
 void set_touch_ns(uint64_t ns) { touch_ns = ns; }
@@ -378,6 +409,7 @@ Mapped map(void* start, size_t bytes) {
     munmap(mapped, bytes);
     return Mapped::occupied;
   }
+  madvise(start, bytes, MADV_NOHUGEPAGE);  // whatever the machine of the test does
   add_committed(address, bytes);
   return Mapped::done;
 }

@@ -59,6 +59,13 @@ int bound_node(const void* address);
 // advice does not count, nor what is older than the latest thousand.
 int huge_page_advice(const void* address);
 
+// Settings of the system for transparent huge pages.
+enum class HugePages : uint8_t { never, madvise, always };
+
+// The resident bytes of committed memory under such a setting: the written pages, and all of their
+// 2 MiB where the setting and the latest advice allow a huge page.
+size_t resident_bytes(HugePages setting);
+
 // Where `locate` finds the page of `address` from now on, wherever it was bound.
 void move_page(const void* address, unsigned node);
 

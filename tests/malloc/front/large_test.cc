@@ -13,6 +13,7 @@
 #include "nearmalloc/nearmalloc.h"
 #include "node/memory.h"
 #include "support/cases.h"
+#include "support/fake_os.h"
 #include "support/pattern.h"
 #include "support/said_of.h"
 
@@ -142,6 +143,42 @@ TEST_F(LargeTest, ZeroedBlocksAreZeroWhereverTheyBegin) {
     near_free(block);
     count_cases();
   }
+}
+
+// Blocks of which little is written stay small, whatever the system's setting for huge pages is.
+// Dense ones get huge pages once some blocks of their length were seen.
+TEST_F(LargeTest, OnlyDenseBlocksGetHugePages) {
+  constexpr size_t kBlocks = 160;
+  const auto take_all = [&](size_t size, size_t written) {
+    for (size_t i = 0; i < kBlocks; i++) {
+      auto* block = static_cast<char*>(keep(near_malloc(size)));
+      for (size_t at = 0; at < written; at += kPageSize) block[at] = 1;
+    }
+  };
+  const auto measure = [&](size_t size, size_t written, fake_os::HugePages setting) {
+    near_malloc_trim(0);
+    const size_t before = fake_os::resident_bytes(setting);
+    take_all(size, written);
+    const size_t more = fake_os::resident_bytes(setting) - before;
+    for (void* block : blocks_) near_free(block);
+    blocks_.clear();
+    count_cases();
+    return more;
+  };
+  using enum fake_os::HugePages;
+  for (const size_t size : {2 * kSliceSize, 7 * kSliceSize, 1000 * kKiB}) {
+    for (const auto setting : {never, madvise, always}) {
+      EXPECT_LE(measure(size, kPageSize, setting), kBlocks * 2 * kPageSize + 2 * kMiB) << size;
+    }
+  }
+  const auto huge_pages_of = [&](size_t size) {
+    size_t huge = 0;
+    for (void* block : blocks_) huge += fake_os::huge_page_advice(block) == 1 ? size : 0;
+    return huge;
+  };
+  near_malloc_trim(0);
+  take_all(14 * kSliceSize, 14 * kSliceSize);
+  EXPECT_GE(huge_pages_of(14 * kSliceSize), kBlocks * 14 * kSliceSize * 3 / 4);
 }
 
 TEST_F(LargeTest, TheStartOfItsSliceIsNoBlock) {

@@ -26,7 +26,8 @@ class MappingsTest : public ::testing::Test {
   MappingsTest() { room_.shard().add(&region_); }
   ~MappingsTest() override { near::mapping_count.set_limit(65'530); }
 
-  Span* take(uint32_t slices, bool dense = true) {
+  Span* take(uint32_t slices) { return take(slices, dense_); }
+  Span* take(uint32_t slices, bool dense) {
     bool zero = false;
     bool refused = false;
     Span* span = room_.shard().take({slices, kSliceSize, dense}, zero, refused);
@@ -37,10 +38,8 @@ class MappingsTest : public ::testing::Test {
   }
   void give(Span* span) { room_.shard().give(span); }
 
-  // All chunks have small pages, because the shard has so many heaps.
-  void use_small_pages() {
-    for (uint32_t i = 0; i < kManyChunks / 4; i++) room_.shard().count_heap();
-  }
+  // All chunks have small pages, because no run is dense.
+  void use_small_pages() { dense_ = false; }
 
   // From now on nothing that adds a mapping may start.
   void allow_no_more() {
@@ -85,6 +84,7 @@ class MappingsTest : public ::testing::Test {
     return excess;
   }
 
+  bool dense_ = true;
   RegionRoom room_{kManyChunks};
   near::Region& region_ = room_.region();
 };

@@ -10,6 +10,7 @@
 #include <new>
 #include <vector>
 
+#include "node/density.h"
 #include "platform/clock.h"
 #include "support/cases.h"
 #include "support/fake_os.h"
@@ -46,7 +47,7 @@ class Model {
     return static_cast<size_t>(address - room_.base()) / kSliceSize;
   }
 
-  // Takes as a node does: the region grows if it has nothing that fits.
+  // Takes as a node does: the region grows if nothing fits.
   Span* take(uint32_t slices, size_t alignment = kSliceSize, bool dense = true) {
     uint32_t clean = ~0u;
     const near::RunRequest request{slices, alignment, dense};
@@ -370,9 +371,47 @@ TEST_P(RegionTest, RunsThatAreNotDenseGetSmallPages) {
   EXPECT_EQ(pages_of(model_.take(17, kSliceSize, false)), near::Pages::split);
   model_.take(10);  // so that no chunk has room for 8
   EXPECT_EQ(pages_of(model_.take(8)), near::Pages::huge);
-  EXPECT_EQ(pages_of(model_.take(16, kSliceSize, false)), near::Pages::huge) << "it is mapped";
+  EXPECT_EQ(pages_of(model_.take(16, kSliceSize, false)), near::Pages::huge)
+      << "the chunk is mapped";
   model_.check();
   count_cases(3);
+}
+
+// A sparse run would make all 2 MiB of a huge page resident by its first byte.
+TEST_P(RegionTest, ARunThatIsNotDenseOpensNoHugePage) {
+  const uint32_t small = near::Region::kSmallPageChunks;
+  for (uint32_t i = 0; i < small; i++) model_.take(kChunkSlices);
+  Span* full = model_.take(kChunkSlices);
+  const auto chunk = static_cast<uint32_t>(model_.index_of(full->start) / kChunkSlices);
+  ASSERT_EQ(region_.chunk(chunk).pages, near::Pages::huge);
+  model_.give(full, 0, 1);
+  model_.take(1, kSliceSize, false);
+  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::huge) << "the page is resident already";
+  model_.give(model_.live().back(), 0, 1);
+  model_.purge(chunk, false, [] {});
+  ASSERT_EQ(region_.chunk(chunk).pages, near::Pages::huge) << "the whole page left";
+  Span* sparse = model_.take(1, kSliceSize, false);
+  ASSERT_EQ(model_.index_of(sparse->start) / kChunkSlices, chunk);
+  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::split);
+  EXPECT_EQ(fake_os::huge_page_advice(sparse->start), 0);
+  EXPECT_EQ(sparse->watched, near::Densities::kMayBe);
+  EXPECT_EQ(model_.take(1)->watched, near::Densities::kNot) << "a dense run";
+  model_.check();
+  count_cases(5);
+}
+
+// The next dense run would get the rest with small pages.
+TEST_P(RegionTest, ARunThatIsNotDenseMapsNoMoreThanItNeeds) {
+  const auto chunks_for = [&](bool dense) {
+    const size_t before = region_.committed_bytes();
+    model_.take(kChunkSlices, kSliceSize, dense);
+    return (region_.committed_bytes() - before) / near::kChunkSize;
+  };
+  for (int i = 0; i < 16; i++) model_.take(kChunkSlices);
+  EXPECT_EQ(chunks_for(false), 1u);
+  EXPECT_EQ(chunks_for(true), 2u);
+  model_.check();
+  count_cases(2);
 }
 
 // Where the first touch of a huge page is slow, more and more chunks get small pages before a try.
@@ -536,7 +575,7 @@ TEST_P(RegionTest, AbsentChunksAreMappedAgainTheLowestFirst) {
 }
 
 // A chunk whose parts are purged and reused would get a huge page again at its first touch.
-TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
+TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPagesUntilItIsMappedAgain) {
   Span* first = nullptr;
   Span* rest = nullptr;
   for (uint32_t i = 0; i <= near::Region::kSmallPageChunks; i++) {  // the first have small pages
@@ -548,16 +587,13 @@ TEST_P(RegionTest, AChunkThatWasPurgedInPartsKeepsSmallPages) {
   model_.give(first, 0, 1);
   model_.purge(chunk, false, [] {});
   ASSERT_EQ(region_.chunk(chunk).pages, near::Pages::split);
+  EXPECT_EQ(fake_os::huge_page_advice(rest->start), 0);
   model_.give(rest, 0, 1);
   model_.unmap(chunk, false, [] {});
   Span* again = model_.take(8);
   EXPECT_EQ(model_.index_of(again->start) / kChunkSlices, chunk);
-  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::split);
-  EXPECT_EQ(fake_os::huge_page_advice(again->start), 0);
-  model_.give(again, 0, 1);
-  model_.unmap(chunk, false, [] {});
-  EXPECT_EQ(model_.index_of(model_.take(kChunkSlices)->start) / kChunkSlices, chunk);
-  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::huge) << "one block fills it";
+  EXPECT_EQ(region_.chunk(chunk).pages, near::Pages::huge);
+  EXPECT_EQ(fake_os::huge_page_advice(again->start), 1);
   model_.check();
   count_cases(3);
 }
