@@ -180,14 +180,8 @@ Growth Region::plan_growth(const RunRequest& request, bool generous) {
   };
   while (end < most && end < end_ && is_absent(end)) end++;
   Growth growth = withdraw(first, slices, end);
-<<<<<<< HEAD
   growth.dense = request.dense;
   growth.joined = pages_to_join(growth);
-=======
-  // Chunks with small pages that follow each other are one mapping.
-  const bool follows = begin > 0 && is_mapped(begin - 1) && chunks_[begin - 1].pages != Pages::huge;
-  growth.dense = request.dense || (split_ >= kMostSplit && !follows);
->>>>>>> w-thp
   growth.at_start = request.alignment == kSliceSize;
   return growth;
 }
@@ -214,18 +208,9 @@ Growth Region::plan_extension(const Span& span, uint32_t slices) {
 // The page size of a chunk when it is mapped: small for runs that are not dense, and while huge
 // pages are slow.
 Pages Region::pages_of(const Growth& growth, uint32_t index) const {
-<<<<<<< HEAD
-  const Chunk& chunk = chunks_[index];
   if (growth.joined) return *growth.joined;
-  if (chunk.order < growth.small_pages || index >= growth.small_from) return Pages::small;
-  const uint64_t start = uint64_t{index} * kChunkSlices;
-  const bool filled = growth.first <= start && growth.first + growth.slices >= start + kChunkSlices;
-  const bool split = !growth.dense || chunk.pages == Pages::split;
-  return split && !filled ? Pages::split : Pages::huge;
-=======
   const bool small = chunks_[index].order < growth.small_pages || index >= growth.small_from;
   return small ? Pages::small : growth.dense ? Pages::huge : Pages::split;
->>>>>>> w-thp
 }
 
 void Region::advise_pages(const Growth& growth, uint32_t begin, uint32_t end) {

@@ -135,13 +135,7 @@ uint32_t Region::withdraw_dirty(uint32_t index) {
 void Region::update_huge_page_advice(uint32_t index, bool whole) {
   const Chunk& chunk = chunks_[index];
   if (chunk.pages != (whole ? Pages::split : Pages::huge)) return;
-<<<<<<< HEAD
   if (!set_pages(index, whole ? Pages::huge : Pages::split)) return;
-=======
-  if (!whole && split_ >= kMostSplit) return;
-  split_ += whole ? -1 : 1;
-  chunk.pages = whole ? Pages::huge : Pages::split;
->>>>>>> w-thp
   os::advise_huge_pages(chunk_start(index), kChunkSize, whole);
 }
 
