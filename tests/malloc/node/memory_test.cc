@@ -130,6 +130,7 @@ TEST_F(MemoryTest, ANodeThatIsFullSpillsToTheNearest) {
 }
 
 // The thread that was purging does not exist in the child; the slices that it had withdrawn do.
+// Unused slices of a huge page are resident, and may count as dirty then.
 TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   near_free(near_malloc(1));  // so that forks are handled
   near_malloc_trim(0);
@@ -146,7 +147,7 @@ TEST_F(MemoryTest, AChildOfForkHasWhatWasBeingPurged) {
   const uint32_t slices = region.withdraw_dirty(chunk);
   nodes[0].shard(0).lock.unlock();
   const int status = run_in_child([&] {
-    const bool whole = nodes[0].check() == 0 && nodes[0].dirty_bytes() == dirty &&
+    const bool whole = nodes[0].check() == 0 && nodes[0].dirty_bytes() >= dirty &&
                        nodes[0].take(nodes[0].shard(0), {20}, zero) != nullptr && !zero;
     return whole ? 0 : 1;
   });
