@@ -76,7 +76,7 @@ bool is_hopeless(size_t size, size_t alignment) {
 void* make_large(Span* span, size_t size, size_t alignment) {
   if (span == nullptr) return nullptr;
   count(1, span->slices);
-  if (fills_slices(size)) densities.begin(*span);
+  densities.begin(*span, fills_slices(size));
   return begin_block(*span, size, alignment);
 }
 

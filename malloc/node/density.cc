@@ -9,7 +9,7 @@ namespace near {
 namespace {
 
 constexpr unsigned kPerDoubling = 4;
-constexpr uint32_t kExploreEvery = 16;
+constexpr uint32_t kExploreEvery = 15;  // odd: blocks that fill a chunk come in powers of two
 constexpr uint32_t kMostRest = 255;
 constexpr size_t kLooks = 16;      // pages of a block
 constexpr size_t kMostSparse = 4;  // unwritten ones of these make a block sparse
@@ -81,7 +81,6 @@ void Densities::record(unsigned number, uintptr_t start) {
 }
 
 void Densities::consider(Span& run) {
-  run.watched = kNot;
   const unsigned number = number_of(run.slices);
   Record& record = records_[number];
   // relaxed: hints

@@ -9,7 +9,7 @@
 // block is watched, and when the block is freed. A dense block adds a point, a sparse block takes
 // three back, and a block with a few unwritten pages takes a point back. A length without a record
 // is taken to be as dense as the next shorter known length, down to the half. Under a record for
-// huge pages every sixteenth block still gets small pages, to be watched. While the answers stay
+// huge pages every fifteenth block still gets small pages, to be watched. While the answers stay
 // the same, fewer and fewer blocks are watched.
 // The kernel reads the pages (platform/futex.h), because the program may write, protect or free the
 // block at the same time.
@@ -34,9 +34,12 @@ class Densities {
   static constexpr uint16_t kNot = 0;
   static constexpr uint16_t kMayBe = 1;
 
-  // Called for the run of a new large block, before the program has it.
-  void begin(Span& run) {
-    if (run.watched == kMayBe) consider(run);
+  // Called for the run of a new large block, before the program has the block. `full`: the block
+  // ends in the last pages of the run, so that the program may write all of the run.
+  void begin(Span& run, bool full) {
+    if (run.watched != kMayBe) return;
+    run.watched = kNot;
+    if (full) consider(run);
   }
 
   // Called before the run of a large block is freed or made shorter.

@@ -167,6 +167,8 @@ TEST_F(LargeTest, OnlyDenseBlocksGetHugePages) {
   };
   using enum fake_os::HugePages;
   for (const size_t size : {2 * kSliceSize, 7 * kSliceSize, 1000 * kKiB}) {
+    // Other tests may have written such blocks wholly.
+    for (int i = 0; i < 20 && measure(size, kPageSize, madvise) > 4 * kMiB; i++) continue;
     for (const auto setting : {never, madvise, always}) {
       EXPECT_LE(measure(size, kPageSize, setting), kBlocks * 2 * kPageSize + 2 * kMiB) << size;
     }

@@ -28,7 +28,7 @@ class DensityTest : public testing::Test {
     run.start = memory_.back().start();
     run.slices = slices;
     run.watched = Densities::kMayBe;
-    densities_.begin(run);
+    densities_.begin(run, true);
     count_cases();
     return run;
   }
@@ -45,7 +45,7 @@ class DensityTest : public testing::Test {
     densities_.end(run);
   }
 
-  // The answer for all blocks but each sixteenth.
+  // The answer for all blocks but each fifteenth.
   bool is_dense(uint32_t slices) {
     return densities_.expects_dense(slices) || densities_.expects_dense(slices);
   }
@@ -100,11 +100,11 @@ TEST_F(DensityTest, WhatIsKnownHoldsForLengthsUpToTheDouble) {
   EXPECT_TRUE(is_dense(12));
 }
 
-TEST_F(DensityTest, OneBlockInSixteenStaysToBeWatched) {
+TEST_F(DensityTest, OneBlockInFifteenStaysToBeWatched) {
   live_and_die(4, 4 * kSliceSize);
   int dense = 0;
-  for (int i = 0; i < 160; i++) dense += densities_.expects_dense(4) ? 1 : 0;
-  EXPECT_EQ(dense, 150);
+  for (int i = 0; i < 150; i++) dense += densities_.expects_dense(4) ? 1 : 0;
+  EXPECT_EQ(dense, 140);
 }
 
 TEST_F(DensityTest, WhereTheAnswersAreTheSameFewAreWatched) {
@@ -122,8 +122,22 @@ TEST_F(DensityTest, ABlockOfUsedMemoryOrOfHugePagesIsNotWatched) {
   Span run{};
   run.start = memory_.emplace_back(kSliceSize).start();
   run.slices = 1;
-  densities_.begin(run);
+  densities_.begin(run, true);
   write(run, kSliceSize);
+  densities_.end(run);
+  EXPECT_FALSE(is_dense(1));
+  count_cases();
+}
+
+TEST_F(DensityTest, ARunThatABlockDoesNotFillIsNeverWatched) {
+  Span run{};
+  run.start = memory_.emplace_back(kSliceSize).start();
+  run.slices = 1;
+  run.watched = Densities::kMayBe;
+  densities_.begin(run, false);
+  write(run, kSliceSize);
+  densities_.end(run);
+  densities_.begin(run, true);  // the next block of the used run
   densities_.end(run);
   EXPECT_FALSE(is_dense(1));
   count_cases();
