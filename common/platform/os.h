@@ -76,6 +76,11 @@ bool make_readable(void* start, size_t bytes);
 // Makes reserved pages readable and writable; they are zero when first touched.
 bool commit(void* start, size_t bytes);
 
+// Moves pages to `to`, over the mapping there, and makes their mapping `to_bytes` long; nothing is
+// mapped at `from` then. The range at `from` is of a single mapping, and the ranges do not overlap.
+// If refused, `from` is as before, and `to` may be unmapped.
+bool move(void* from, size_t from_bytes, void* to, size_t to_bytes);
+
 // Drops the contents of committed or mapped pages: they stay usable and read as zero.
 bool purge(void* start, size_t bytes);
 

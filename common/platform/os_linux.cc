@@ -106,6 +106,12 @@ bool unmap(void* start, size_t bytes) {
   return munmap(start, bytes) == 0;
 }
 
+bool move(void* from, size_t from_bytes, void* to, size_t to_bytes) {
+  const SavedErrno saved;
+  constexpr int kTo = MREMAP_MAYMOVE | MREMAP_FIXED;
+  return syscall(SYS_mremap, from, from_bytes, to_bytes, kTo, to) == reinterpret_cast<long>(to);
+}
+
 bool refuses(size_t bytes) {
   // relaxed: as in record_limits
   return bytes > min_of(limit(), memory_and_swap.load(kRelaxed)) && !grants(bytes);

@@ -131,15 +131,42 @@ bool resize_large(Span& span, size_t size) {
   if (slices > span.slices) {
     if (is_hopeless(size, 0)) return false;
     const size_t more = slices - span.slices;
+    if (span.slices >= kChunkSlices && shard_of(span).is_moved(span)) return false;
     if (!shard_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
     count(0, static_cast<int64_t>(more));
-  } else if (slices < span.slices) {
+  } else if (slices < span.slices && size < span.asked) {
     densities.end(span);
     count(0, -static_cast<int64_t>(span.slices - slices));
     shard_of(span).give(&span, static_cast<uint32_t>(slices));
   }
   span.asked = size;
   return true;
+}
+
+namespace {
+
+// Whole chunks. A moved block gets a sixteenth more room: the pages stay untouched.
+RunRequest chunks_for(size_t size, bool has_moved) {
+  const size_t used = align_up(size, kChunkSize);
+  const bool has_room = has_moved && os::limit() == SIZE_MAX;
+  const size_t all = has_room ? align_up(used + size / 16, kChunkSize) : used;
+  const auto slices = static_cast<uint32_t>(all >> kSliceShift);
+  return {slices, kChunkSize, is_dense(used - size, slices)};
+}
+
+}  // namespace
+
+void* grow_large(Span& span, size_t size, bool& moved) {
+  moved = false;
+  if (unlikely(is_inside()) || size < kMiB || is_hopeless(size, kChunkSize)) return nullptr;
+  Shard& shard = shard_of(span);
+  if (&shard.node() != &current_shard().node()) return nullptr;  // the copy comes home
+  const uint32_t before = span.slices;
+  densities.end(span);
+  Span* to = shard.move(&span, chunks_for(size, shard.is_moved(span)), moved);
+  if (to == nullptr) return nullptr;
+  count(moved ? 0 : 1, int64_t{to->slices} - (moved ? before : 0));
+  return begin_block(*to, size, kChunkSize);
 }
 
 namespace {

@@ -23,6 +23,11 @@ void release_large(Span& span);
 // behind it.
 bool resize_large(Span& span, size_t size);
 
+// Takes a run of whole chunks of the block's node for a block of a MiB or more to grow, and moves
+// the pages there where possible: then the span is given back, and `moved` is true. Else the caller
+// copies and frees. Null without a run.
+void* grow_large(Span& span, size_t size, bool& moved);
+
 // The sums over all large blocks in use now.
 size_t large_bytes();
 size_t large_blocks();

@@ -93,6 +93,18 @@ void* allocate_to_grow(size_t usable, size_t size) {
   return pointer != nullptr ? pointer : allocate(size);
 }
 
+// As `move`, for a large block of a MiB or more that grows. Null if its pages cannot move, and no
+// run of whole chunks is free.
+void* move_large(Span& span, void* pointer, size_t held, size_t size) {
+  if (unlikely(profile::is_running() || span.sampled != Sampled::none)) return nullptr;
+  bool moved = false;
+  void* to = grow_large(span, size, moved);
+  if (to == nullptr || moved) return to;
+  memcpy(to, pointer, held);
+  release(pointer);
+  return to;
+}
+
 // `held`: bytes of the block that may have been written; `usable` or more.
 void* move(void* pointer, size_t usable, size_t held, size_t size) {
   void* moved = size > usable ? allocate_to_grow(usable, size) : allocate(size);
@@ -180,6 +192,9 @@ NEAR_NOINLINE void* reallocate_any(void* pointer, size_t size) {
   if (unlikely(usable == 0)) return refuse_freed(pointer);
   if (!is_of_class(*span)) {
     if (resize_counted(*span, size)) return pointer;
+    if (size > span->asked) {
+      if (void* moved = move_large(*span, pointer, room_in(*span), size)) return moved;
+    }
   } else if (fits_well(size, usable)) {
     return likely(is_live(*span, pointer)) ? pointer : refuse_freed(pointer);
   }

@@ -86,7 +86,7 @@ struct Chunk {
   Waiting waiting : 2;
   uint8_t forks : 4;  // when the chunk was mapped (MappingCount::forks)
 
-  static constexpr uint8_t kForks = 15;
+  static constexpr uint8_t kMoved = 15;  // `forks` of a chunk that was moved here (region_move.cc)
   static constexpr uint16_t kLate = (1 << 14) - 1;
   bool is_whole() const { return free == kWholeChunk; }
 };

@@ -37,11 +37,11 @@ class MappingCount {
   // True if a change to save memory, which adds so many mappings, may start.
   bool allows(int64_t mappings) const { return mappings <= 0 || count() + mappings <= most_; }
 
-  // The number of forks between the program's start and this process, modulo 16. The system joins
+  // The number of forks between the program's start and this process, modulo 15. The system joins
   // no new mapping to a parent's.
   uint8_t forks() const { return forks_; }
   // Called in the child of a fork.
-  void count_fork() { forks_ = (forks_ + 1) & 15; }
+  void count_fork() { forks_ = static_cast<uint8_t>((forks_ + 1) % 15); }
 
   // True if growth should add no mapping where possible.
   bool is_full() const { return !allows(1); }

@@ -107,6 +107,29 @@ class alignas(128) Region {
     return make_span(growth.first, request, clean);
   }
 
+  // --- moving a large block by its page tables (region_move.cc) ---
+
+  // As plan_growth, for a run of whole chunks that begins at a chunk.
+  Growth plan_chunks(const RunRequest& request);
+
+  // True if the whole chunks of a large block can move.
+  bool can_move(const Span& span) const;
+
+  // False while huge pages come slowly. Guard: the shard's lock of growing.
+  bool wants_huge_pages() const { return !huge_cost_.is_high(); }
+
+  // True if the block has moved before, so that no mapping can join its pages.
+  bool is_moved(const Span& span) const;
+
+  // Moves the pages of a block to the run `to` of plan_chunks, without the shard's lock; copies
+  // slices behind the last whole chunk. If the system refuses, `to` is unmapped.
+  bool move_pages(const Span& from, const Span& to, bool dense);
+
+  // Called after move_pages: gives back the run `from`. leave: a span ends whose first `slices`,
+  // whole chunks, are unmapped.
+  void end_move(Span& from, const Span& to, bool dense, uint64_t now_ms);
+  void leave(Span& span, uint32_t slices);
+
   // True if a run of slices could be taken without growing.
   bool has_mapped_run(uint32_t slices) const { return find(slices) != RunTree::kNowhere; }
 
@@ -163,9 +186,7 @@ class alignas(128) Region {
   void restore_withdrawn();
 
   // Called after pages of a span with live blocks were purged.
-  void record_pages_purged(const Span& span) {
-    update_huge_page_advice(static_cast<uint32_t>((span.start - base_) >> kChunkShift), false);
-  }
+  void record_pages_purged(const Span& span) { update_huge_page_advice(chunk_of(span), false); }
 
   // --- looking ---
 
@@ -219,6 +240,9 @@ class alignas(128) Region {
   using AgeList = ChunkList<&Chunk::age>;
   using WholeList = ChunkList<&Chunk::whole>;
 
+  uint32_t chunk_of(const Span& span) const {
+    return static_cast<uint32_t>((span.start - base_) >> kChunkShift);
+  }
   uint64_t find(uint32_t slices) const;
   uint64_t find_anywhere(uint32_t slices) const;
   uint32_t find_in_chunks(uint32_t slices) const;
@@ -246,12 +270,14 @@ class alignas(128) Region {
   void unmap_run(uint32_t first, uint32_t end);
   void end_growth_of(const Growth& growth, uint32_t chunk, os::Mapped mapped);
   void become(uint32_t chunk, Presence presence);
+  void become_absent(uint32_t chunk);
   bool set_pages(uint32_t chunk, Pages pages);
   bool has_huge_pages(uint32_t chunk) const { return chunks_[chunk].pages == Pages::huge; }
   bool is_inherited(uint32_t chunk) const;
   void record_seams(uint32_t chunk);
   bool begins_mapping(uint32_t chunk) const;
-  int32_t mappings_at(uint32_t chunk) const;
+  int32_t mappings_in(uint32_t first, uint32_t last) const;
+  int32_t mappings_at(uint32_t chunk) const { return mappings_in(chunk, chunk + 1); }
   int32_t mappings_without(uint32_t chunk) const;
   void count_mappings(int32_t added);
   uint32_t absent_to_map() const;

@@ -22,9 +22,12 @@ bool Region::begins_mapping(uint32_t index) const {
   return has_huge_pages(index - 1) != has_huge_pages(index);
 }
 
-// How many mappings begin with this chunk or the next: no other beginning depends on this chunk.
-int32_t Region::mappings_at(uint32_t index) const {
-  return (begins_mapping(index) ? 1 : 0) + (begins_mapping(index + 1) ? 1 : 0);
+// How many mappings begin with these chunks. The state of a chunk decides for that chunk and the
+// next.
+int32_t Region::mappings_in(uint32_t first, uint32_t last) const {
+  int32_t begun = 0;
+  for (uint32_t index = first; index <= last; index++) begun += begins_mapping(index) ? 1 : 0;
+  return begun;
 }
 
 // The same if the chunk were absent.
@@ -51,7 +54,7 @@ bool Region::set_pages(uint32_t index, Pages pages) {
   return true;
 }
 
-// True if the chunk was mapped before the last fork: the system joins nothing to that mapping.
+// True if the system joins nothing to the chunk: mapped before the last fork, or moved.
 bool Region::is_inherited(uint32_t index) const {
   return index < end_ && is_mapped(index) && chunks_[index].forks != mapping_count.forks();
 }
@@ -68,7 +71,7 @@ void Region::record_seams(uint32_t index) {
   const bool behind = has_next && chunks_[index + 1].seam;
   const bool joins_before = joins(index - 1);
   const bool joins_behind = !joins_before && joins(index + 1);
-  chunk.forks = mapping_count.forks() & Chunk::kForks;
+  chunk.forks = mapping_count.forks() & Chunk::kMoved;
   chunk.seam = !joins_before && (before || behind || !joins_behind || is_inherited(index - 1));
   if (!has_next) return;
   chunks_[index + 1].seam =

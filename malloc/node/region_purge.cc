@@ -191,12 +191,16 @@ void Region::withdraw_whole(uint32_t index) {
 
 void Region::put_back_whole(uint32_t index, uint32_t dirty, bool unmapped) {
   if (!unmapped) return put_back(index, kWholeChunk, dirty);
-  forget_touched(index, kWholeChunk);
-  Chunk& chunk = chunks_[index];
-  chunk.away = 0;
+  chunks_[index].away = 0;
   away_--;
+  become_absent(index);
+}
+
+// The chunk was unmapped. Requires a chunk without free slices.
+void Region::become_absent(uint32_t index) {
+  forget_touched(index, kWholeChunk);
   unlink(index);
-  chunk.free = kWholeChunk;
+  chunks_[index].free = kWholeChunk;
   become(index, Presence::absent);
   absent_.push_front(chunks_, index);
   runs_.update(index);

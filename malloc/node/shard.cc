@@ -217,6 +217,31 @@ bool Shard::extend(Span* span, uint32_t slices) {
   return grow(region, plan, use) == Grown::yes;
 }
 
+Span* Shard::move(Span* span, const RunRequest& request, bool& moved) {
+  const LockGuard growing_guard(growing);
+  Region& region = *span->region;
+  Span* to = nullptr;
+  bool zero = false;
+  const auto plan = [&](bool) { return region.plan_chunks(request); };
+  const auto use = [&](const Growth& growth) {
+    uint32_t clean = 0;
+    to = region.take_grown(growth, request, clean);
+    record_taken(to, request.slices, clean, zero);
+    moved = region.can_move(*span);
+  };
+  if (grow(region, plan, use) != Grown::yes || !moved) return to;
+  const bool dense = request.dense && region.wants_huge_pages();
+  moved = region.move_pages(*span, *to, dense);
+  const LockGuard guard(lock);
+  if (moved) {
+    region.end_move(*span, *to, dense, coarse_now_ms());
+    gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock
+    return to;
+  }
+  region.leave(*to, to->slices);
+  return nullptr;
+}
+
 void Shard::give(Span* span, uint32_t keep) {
   bool look = false;
   const uint32_t given = span->slices - keep;

@@ -65,6 +65,17 @@ class alignas(128) Shard {
   // memory that is mapped already.
   bool extend(Span* span, uint32_t slices);
 
+  // Takes a run of whole chunks from the span's region for a large block to grow. `moved`: the
+  // block's pages moved there, and `span` is given back; else the caller copies the bytes. Null
+  // without room, or if the system refuses.
+  Span* move(Span* span, const RunRequest& request, bool& moved);
+
+  // True if the block has moved before.
+  bool is_moved(const Span& span) {
+    const LockGuard guard(lock);
+    return span.region->is_moved(span);
+  }
+
   // Gives free slices that were not used for `age_ms` back to the system, until at most
   // `keep_bytes` are dirty or `is_over` returns true. Returns the bytes given back. Takes the lock
   // for one chunk at a time.

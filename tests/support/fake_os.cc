@@ -245,8 +245,9 @@ __attribute__((constructor(101))) void start() {
 }  // namespace
 
 const char* name_of(OsCall kind) {
-  static constexpr const char* kNames[] = {"reserve", "make_readable", "commit", "purge", "bind",
-                                           "locate",  "advise",        "map",    "unmap", "any"};
+  static constexpr const char* kNames[] = {"reserve", "make_readable", "commit", "purge",
+                                           "bind",    "locate",        "advise", "map",
+                                           "unmap",   "move",          "any"};
   return kNames[static_cast<unsigned>(kind)];
 }
 
@@ -428,11 +429,8 @@ void* map_anywhere(size_t bytes, size_t alignment) {
   return start;
 }
 
-// The range may also span several adjacent mappings.
-bool unmap(void* start, size_t bytes) {
-  const SavedErrno saved;
-  const std::lock_guard lock(guard);
-  if (refuse(OsCall::unmap)) return false;
+// Ends the states of mapped pages. The range may also span several adjacent mappings.
+static void forget(void* start, size_t bytes) {
   const auto from = reinterpret_cast<uintptr_t>(start);
   for (uintptr_t at = from; at < from + bytes;) {
     Reservation* in = find(at);
@@ -449,7 +447,26 @@ bool unmap(void* start, size_t bytes) {
   for (Advice& each : advice) {
     if (each.start - from < bytes) each = Advice{};
   }
+}
+
+bool unmap(void* start, size_t bytes) {
+  const SavedErrno saved;
+  const std::lock_guard lock(guard);
+  if (refuse(OsCall::unmap)) return false;
+  forget(start, bytes);
   munmap(start, bytes);
+  return true;
+}
+
+bool move(void* from, size_t from_bytes, void* to, size_t to_bytes) {
+  {
+    const std::lock_guard lock(guard);
+    if (refuse(OsCall::move)) return false;
+    if (mremap(from, from_bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to) {
+      breach("move", from, from_bytes, "it is no single mapping");
+    }
+    forget(from, from_bytes);
+  }
   return true;
 }
 

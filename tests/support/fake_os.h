@@ -24,6 +24,7 @@ enum class OsCall : unsigned {
   advise,
   map,
   unmap,
+  move,
   any
 };
 inline constexpr unsigned kOsCalls = static_cast<unsigned>(OsCall::any);

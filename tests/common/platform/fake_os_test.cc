@@ -51,6 +51,14 @@ bool call(OsCall kind, char* at) {
     }
     case OsCall::unmap:
       return os::unmap(os::map_anywhere(kMiB, kMiB), kMiB);
+    case OsCall::move: {
+      void* from = os::map_anywhere(kMiB, kMiB);
+      void* to = os::map_anywhere(kMiB, kMiB);
+      const bool moved = os::move(from, kMiB, to, kMiB);
+      if (!moved) os::unmap(from, kMiB);
+      os::unmap(to, kMiB);
+      return moved;
+    }
     default:
       return os::advise_huge_pages(at, kMiB, true);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/cases.h"
+#include "support/fake_os.h"
 #include "support/forked.h"
 #include "support/pattern.h"
 #include "support/region_room.h"
@@ -172,6 +173,88 @@ TEST_F(MappingsTest, NoChunkIsSplitOnceTheyAreScarce) {
   EXPECT_EQ(region_.dirty_slices(), 0u);
   EXPECT_EQ(region_.mappings(), before);
   count_cases(3);
+}
+
+// A block of whole chunks that begins at a chunk moves by its page tables.
+class MovesTest : public MappingsTest {
+ protected:
+  // As realloc does. Returns the new run.
+  Span* grow(Span* span, uint32_t slices, bool& moved) {
+    Span* to = room_.shard().move(span, {slices, kChunkSize}, moved);
+    if (to != nullptr) to->kind = near::SpanKind::large;
+    EXPECT_EQ(region_.check(), 0u);
+    EXPECT_LE(of_the_system(), region_.mappings());
+    count_cases();
+    return to;
+  }
+  static bool holds_ones(const Span* span, uint32_t slices) {
+    for (uint32_t i = 0; i < slices; i++) {
+      if (span->start[i * kSliceSize] != 1) return false;
+    }
+    return true;
+  }
+};
+
+TEST_F(MovesTest, PagesMoveAndTheOldChunksAreAbsent) {
+  use_small_pages();
+  Span* first = take(2 * kChunkSlices);
+  Span* second = take(2 * kChunkSlices);
+  bool moved = false;
+  Span* longer = grow(first, 3 * kChunkSlices, moved);
+  ASSERT_TRUE(moved);
+  EXPECT_FALSE(region_.is_mapped(0) || region_.is_mapped(1));
+  EXPECT_TRUE(holds_ones(longer, 2 * kChunkSlices));
+  EXPECT_TRUE(room_.shard().is_moved(*longer));
+  EXPECT_EQ(longer->start[2 * kChunkSize], 0) << "its new end reads as zero";
+  Span* longest = grow(longer, 9 * kChunkSlices, moved);
+  ASSERT_TRUE(moved);
+  EXPECT_TRUE(holds_ones(longest, 2 * kChunkSlices));
+  EXPECT_TRUE(holds_ones(second, 2 * kChunkSlices));
+  give(longest);
+  give(second);
+  room_.shard().trim(0);
+  EXPECT_EQ(region_.committed_bytes(), 0u);
+  EXPECT_EQ(region_.mappings(), 0);
+}
+
+TEST_F(MovesTest, TheEndBehindTheLastWholeChunkIsCopied) {
+  Span* span = take(2 * kChunkSlices + 5);
+  Span* neighbour = take(3);
+  bool moved = false;
+  Span* longer = grow(span, 4 * kChunkSlices, moved);
+  ASSERT_TRUE(moved);
+  EXPECT_TRUE(holds_ones(longer, 2 * kChunkSlices + 5));
+  EXPECT_TRUE(holds_ones(neighbour, 3));
+  EXPECT_EQ(region_.dirty_slices(), 5u);
+}
+
+TEST_F(MovesTest, BytesAreCopiedWherePagesCannotMove) {
+  use_small_pages();
+  take(1);
+  bool moved = true;
+  Span* inside = take(kChunkSlices + 1);  // begins in a chunk
+  EXPECT_NE(grow(inside, 2 * kChunkSlices, moved), nullptr);
+  EXPECT_FALSE(moved);
+  EXPECT_TRUE(holds_ones(inside, kChunkSlices + 1));
+  bool first_moved = false;
+  Span* span = grow(take(kChunkSlices), 2 * kChunkSlices, first_moved);
+  allow_no_more();
+  EXPECT_NE(grow(span, 3 * kChunkSlices, moved), nullptr);
+  EXPECT_FALSE(moved) << "it would make three mappings more";
+}
+
+TEST_F(MovesTest, ARefusedMoveLeavesTheBlock) {
+  use_small_pages();
+  Span* span = take(kChunkSlices);
+  take(1);
+  bool moved = true;
+  fake_os::fail(OsCall::move, 1, false);
+  EXPECT_EQ(grow(span, 3 * kChunkSlices, moved), nullptr);
+  fake_os::fail_none();
+  EXPECT_TRUE(holds_ones(span, kChunkSlices));
+  EXPECT_EQ(region_.committed_bytes(), 2 * kChunkSize);
+  EXPECT_NE(grow(span, 3 * kChunkSlices, moved), nullptr);
+  EXPECT_TRUE(moved);
 }
 
 TEST_F(MappingsTest, TheLimitIsAQuarterWithRoomForGrowth) {
