@@ -1,7 +1,7 @@
 // A chunk: 2 MiB of address space of one node, 32 slices. Also lists of chunks by number.
 //
-// A region has one entry for every chunk of its window. It owns the chunks that are not `other`. An
-// `absent` chunk that it owns is address space without memory; a take that needs it maps it.
+// A region has an entry for every chunk of its window, and owns those other than `other`. An
+// `absent` chunk of a region is address space without memory; a take maps it at need.
 // Each slice of a mapped chunk is free, or belongs to a span, or is withdrawn while the system is
 // called without the lock (away: to purge it; growing: to map the run that it is in).
 // Invariant: free, away and growing are disjoint, and dirty is a subset of free | growing; an
@@ -86,7 +86,7 @@ struct Chunk {
   Waiting waiting : 2;
   uint8_t forks : 4;  // when the chunk was mapped (MappingCount::forks)
 
-  static constexpr uint8_t kMoved = 15;  // `forks` of a chunk that was moved here (region_move.cc)
+  static constexpr uint8_t kMoved = 15;  // `forks` of a chunk with moved pages (region_move.cc)
   static constexpr uint16_t kLate = (1 << 14) - 1;
   bool is_whole() const { return free == kWholeChunk; }
 };

@@ -1,10 +1,10 @@
 """Counts the instructions of a program under callgrind, with the allocator preloaded.
 
-The count covers the whole program, from its start to its exit, with all its threads. To count the
-work alone, the caller passes `idle`, the same program without work, whose count is subtracted. Processes that the program
-starts are not counted. Callgrind runs one thread at a time, so spinning and contention differ from
-those on real processors. Invariant: a number comes only from a program that succeeded and executed
-code of the preloaded library; every other case has a failure text.
+The count covers the whole program with all its threads, from its start to its exit. To count the
+work alone, the caller passes `idle`, the same program without work, and gets the difference.
+Processes started by the program are not counted. Callgrind runs one thread at a time, so spinning
+and contention differ from those on real processors. Invariant: a number comes only from a program
+that succeeded and executed code of the preloaded library; every other case has a failure text.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def count(
     idle: Sequence[str | Path] | None = None,
     options: Sequence[str] = (),
 ) -> Count:
-    """Counts the instructions of one run of `argv`, minus those of `idle` if it is given.
+    """Counts the instructions of one run of `argv`, minus those of a given `idle`.
 
     `options` are callgrind's: --toggle-collect=main counts the main thread's calls from `main`.
     """
