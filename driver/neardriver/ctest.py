@@ -18,7 +18,7 @@ from neardriver.progress import Step
 from neardriver.seconds import SECONDS
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-_SECONDS_PER_TEST = 4.0  # of a test that never ran here
+_SECONDS_PER_TEST = 4.0  # of a test without an earlier run here
 _SHOWN_LINES = 40
 _RESULT = re.compile(r" *(\d+)/(\d+) Test +#\d+: .*")
 
@@ -83,13 +83,13 @@ def costs(tree: Path) -> dict[str, float]:
 
 
 def run(preset: str, chosen: Sequence[Test], timeout: int) -> Outcome:
-    """Runs the tests, as many at once as there are processors."""
+    """Runs one test more at once than there are processors, because many tests wait."""
     tree, log = paths.tree(preset), paths.log(f"test-{preset}")
     report = paths.LOGS / f"test-{preset}.xml"
     printed = tree / "Testing/Temporary/LastTest.log"
     for old in (report, printed, printed.with_name("LastTestsFailed.log")):
         old.unlink(missing_ok=True)
-    jobs = building.processors()
+    jobs = building.processors() + 1
     numbers = ",".join(str(test.number) for test in chosen)
     command = [*_wrapper(preset), "ctest", "--test-dir", str(tree), f"-j{jobs}",
                "--timeout", str(timeout), "--output-on-failure", "--output-junit", str(report),

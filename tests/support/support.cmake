@@ -22,15 +22,10 @@ endif()
 target_compile_options(near_test_flags INTERFACE
   $<IF:$<BOOL:$<TARGET_PROPERTY:NEAR_TEST_OPTIMISED>>,-O1,${near_test_cheap}> -g1)
 
-# A precompiled header can hide a missing #include, as other files compiled before can.
-set(near_test_precompiles ${NEAR_UNITY})
-
 add_library(near_test_main OBJECT support/main.cc support/proc_self.cc)
 target_link_libraries(near_test_main PUBLIC near_test_flags GTest::gtest)
-if(near_test_precompiles)
-  target_precompile_headers(near_test_main PRIVATE
-    <gtest/gtest.h> <algorithm> <atomic> <map> <string> <thread> <vector>)
-endif()
+target_precompile_headers(near_test_main PRIVATE
+  <gtest/gtest.h> <algorithm> <atomic> <map> <string> <thread> <vector>)
 
 # Which typed tests there are. A sanitizer owns malloc, and an emulated program cannot preload for
 # its children: those builds test the near_* names alone. The check build tests the standard names
@@ -124,13 +119,12 @@ function(near_test_objects name)
   target_link_libraries(${name} PUBLIC near_test_flags GTest::gtest)
   near_test_precompiled(${name})
   near_unity(${name})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON)  # NEAR_UNITY is for the library
 endfunction()
 
-# Object libraries of tests share one precompiled header where there is one.
+# Object libraries of tests share one precompiled header.
 function(near_test_precompiled name)
-  if(near_test_precompiles)
-    target_precompile_headers(${name} REUSE_FROM near_test_main)
-  endif()
+  target_precompile_headers(${name} REUSE_FROM near_test_main)
 endfunction()
 
 # A GoogleTest executable made of object libraries, linked to `libraries`.

@@ -17,7 +17,7 @@
 #define near_free free
 #endif
 
-enum { kRounds = 10, kThreads = 4, kBlocks = 2000, kChildStatus = 7 };
+enum { kRounds = 4, kThreads = 4, kBlocks = 2000, kChildStatus = 7 };
 
 static _Atomic(char*) passed_on; /* a block that the thread which takes it frees */
 
