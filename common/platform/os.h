@@ -81,6 +81,9 @@ bool commit(void* start, size_t bytes);
 // If refused, `from` is as before, and `to` may be unmapped.
 bool move(void* from, size_t from_bytes, void* to, size_t to_bytes);
 
+// False once a filter of system calls has refused to move pages.
+bool can_move();
+
 // Drops the contents of committed or mapped pages: they stay usable and read as zero.
 bool purge(void* start, size_t bytes);
 

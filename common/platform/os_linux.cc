@@ -40,6 +40,7 @@ constexpr int kWritable = PROT_READ | PROT_WRITE;
 
 constinit Atomic<size_t> recorded_limit{SIZE_MAX};
 constinit Atomic<size_t> memory_and_swap{SIZE_MAX};
+constinit Atomic<bool> moves_refused{false};
 
 size_t limit_of(decltype(RLIMIT_AS) which) {
   struct rlimit limit{};
@@ -109,8 +110,14 @@ bool unmap(void* start, size_t bytes) {
 bool move(void* from, size_t from_bytes, void* to, size_t to_bytes) {
   const SavedErrno saved;
   constexpr int kTo = MREMAP_MAYMOVE | MREMAP_FIXED;
-  return syscall(SYS_mremap, from, from_bytes, to_bytes, kTo, to) == reinterpret_cast<long>(to);
+  if (syscall(SYS_mremap, from, from_bytes, to_bytes, kTo, to) == reinterpret_cast<long>(to)) {
+    return true;
+  }
+  if (errno == EPERM || errno == ENOSYS) moves_refused.store(true, kRelaxed);  // relaxed: a hint
+  return false;
 }
+
+bool can_move() { return !moves_refused.load(kRelaxed); }  // relaxed: a hint
 
 bool refuses(size_t bytes) {
   // relaxed: as in record_limits

@@ -76,10 +76,11 @@ size_t most_for(size_t size, size_t alignment) {
   return kSizeClasses[wanted + (ClassTable::may_join(wanted) ? 1 : 0)].size;
 }
 
-// True if the last byte of a large block of `size` bytes lies in the last slice of the span.
+// True if a large block of `size` bytes needs the same slices as the bytes that were asked for.
 bool fills_slices(const Span& span, size_t size) {
-  const auto ends_there = [&](size_t bytes) { return div_up(bytes, kSliceSize) == span.slices; };
-  return ends_there(max_of(size, 1)) || ends_there(span.offset() + size);
+  const size_t needed = div_up(max_of(size, 1), kSliceSize);
+  return needed == div_up(span.asked, kSliceSize) || needed == span.slices ||
+         div_up(span.offset() + size, kSliceSize) == span.slices;
 }
 
 // True if realloc may have left such a block where it was.

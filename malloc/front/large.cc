@@ -104,10 +104,12 @@ void* allocate_large(size_t size, size_t alignment, bool* zero) {
   return last;
 }
 
-void* allocate_large_at(unsigned node, size_t size, size_t alignment) {
+void* allocate_large_at(unsigned node, size_t size, size_t alignment, bool populated) {
   if (unlikely(is_inside()) || is_hopeless(size, alignment)) return nullptr;
   bool clean = false;
-  Span* span = take_slices_at(nodes[node].shard(0), run_for(size, alignment), clean);
+  RunRequest run = run_for(size, alignment);
+  run.dense = run.dense || populated;
+  Span* span = take_slices_at(nodes[node].shard(0), run, clean);
   return make_large(span, size, alignment);
 }
 
@@ -131,7 +133,6 @@ bool resize_large(Span& span, size_t size) {
   if (slices > span.slices) {
     if (is_hopeless(size, 0)) return false;
     const size_t more = slices - span.slices;
-    if (span.slices >= kChunkSlices && shard_of(span).is_moved(span)) return false;
     if (!shard_of(span).extend(&span, static_cast<uint32_t>(more))) return false;
     count(0, static_cast<int64_t>(more));
   } else if (slices < span.slices && size < span.asked) {
@@ -148,9 +149,8 @@ namespace {
 // Whole chunks. A moved block gets a sixteenth more room: the pages stay untouched.
 RunRequest chunks_for(size_t size, bool has_moved) {
   const size_t used = align_up(size, kChunkSize);
-  const bool has_room = has_moved && os::limit() == SIZE_MAX;
-  const size_t all = has_room ? align_up(used + size / 16, kChunkSize) : used;
-  const auto slices = static_cast<uint32_t>(all >> kSliceShift);
+  const size_t room = has_moved && os::limit() == SIZE_MAX ? size / 16 : 0;
+  const auto slices = static_cast<uint32_t>(align_up(size + room, kChunkSize) >> kSliceShift);
   return {slices, kChunkSize, is_dense(used - size, slices)};
 }
 
@@ -165,6 +165,7 @@ void* grow_large(Span& span, size_t size, bool& moved) {
   densities.end(span);
   Span* to = shard.move(&span, chunks_for(size, shard.is_moved(span)), moved);
   if (to == nullptr) return nullptr;
+  to->watched = Densities::kNot;
   count(moved ? 0 : 1, int64_t{to->slices} - (moved ? before : 0));
   return begin_block(*to, size, kChunkSize);
 }

@@ -14,8 +14,8 @@ namespace near {
 // null (errno untouched) if refused. Sets `*zero`, if given, to whether the block reads as zero.
 void* allocate_large(size_t size, size_t alignment, bool* zero);
 
-// As allocate_large, from `node` alone.
-void* allocate_large_at(unsigned node, size_t size, size_t alignment);
+// As allocate_large, from `node` alone. `populated`: the caller makes the whole block resident.
+void* allocate_large_at(unsigned node, size_t size, size_t alignment, bool populated = false);
 
 void release_large(Span& span);
 

@@ -22,7 +22,7 @@ bool populate(unsigned node, size_t bytes) {
   Populated* last = nullptr;
   bool good = true;
   for (size_t done = 0; good && done < bytes; done += kChunkSize) {
-    void* block = allocate_large_at(node, kChunkSize, kChunkSize);
+    void* block = allocate_large_at(node, kChunkSize, kChunkSize, true);
     good = block != nullptr && os::populate(block, kChunkSize);
     if (good) {
       static_cast<Populated*>(block)->before = last;

@@ -122,7 +122,8 @@ void* move(void* pointer, size_t usable, size_t held, size_t size) {
 // of a size always mapped anew by glibc loses its pages. Writing zeroes is faster for the others.
 void* clear_large(void* pointer, size_t bytes) {
   constexpr size_t kMapped = 32 * kMiB;  // glibc's largest threshold of mappings
-  const bool is_dropped = bytes > kMapped && os::purge(pointer, align_up(bytes, os::page_size()));
+  const bool may_drop = bytes > kMapped && option(Option::populate_mib) == 0;
+  const bool is_dropped = may_drop && os::purge(pointer, align_up(bytes, os::page_size()));
   return is_dropped ? pointer : memset(pointer, 0, bytes);
 }
 

@@ -91,6 +91,19 @@ void on_thread_exit(void* value) {
   discount_thread();
 }
 
+namespace {
+
+// Key 0 stays the program's: a program may use a forgotten key of value 0.
+bool create_exit_key() {
+  if (pthread_key_create(&start.exit_key, on_thread_exit) != 0) return false;
+  if (start.exit_key != 0) return true;
+  const bool created = pthread_key_create(&start.exit_key, on_thread_exit) == 0;
+  pthread_key_delete(0);
+  return created;
+}
+
+}  // namespace
+
 NEAR_COLD void start_library() {
   if (start.done.load(kAcquire)) return;  // pairs: started
   const SavedErrno saved;
@@ -98,7 +111,7 @@ NEAR_COLD void start_library() {
   if (start.done.load(kRelaxed)) return;  // relaxed: changed under the lock only
   read_options(environ);
   start_memory();
-  start.have_exit_key = pthread_key_create(&start.exit_key, on_thread_exit) == 0;
+  start.have_exit_key = create_exit_key();
   start.done.store(true, kRelease);  // pairs: started
 }
 

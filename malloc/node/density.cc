@@ -68,12 +68,14 @@ bool Densities::expects_dense(uint32_t slices) {
   return records_[number].asked.fetch_add(1, kRelaxed) % kExploreEvery != 0;  // relaxed: a hint
 }
 
-void Densities::record(unsigned number, uintptr_t start) {
+void Densities::record(unsigned number, uintptr_t start, Look look) {
   Record& record = records_[number];
   const int before = score_of(number);
   const int found = judge(start, pages_of(number));
-  record.score.store(std::clamp(before + found, -kSure, kSure), kRelaxed);  // relaxed: a hint
-  const bool same = before > 0 ? found > 0 : before < 0 && found < 0;
+  const bool is_early = look == Look::early && found < 0;  // the program may fill the block yet
+  const int after = is_early ? before : std::clamp(before + found, -kSure, kSure);
+  record.score.store(after, kRelaxed);  // relaxed: a hint
+  const bool same = is_early || (before > 0 ? found > 0 : before < 0 && found < 0);
   // relaxed: a hint
   const uint32_t rest = same ? 2 * record.rest.load(kRelaxed) + 1 : 0;
   record.rest.store(std::min(rest, kMostRest), kRelaxed);  // relaxed: a hint
@@ -87,7 +89,7 @@ void Densities::consider(Span& run) {
   if (record.passed.fetch_add(1, kRelaxed) < record.rest.load(kRelaxed)) return;
   run.watched = static_cast<uint16_t>(kMayBe + 1 + number);
   const uintptr_t before = record.watched.exchange(start_of(run), kRelaxed);
-  if (before != 0) this->record(number, before);
+  if (before != 0) this->record(number, before, Look::early);
 }
 
 void Densities::look_last(Span& run) {
@@ -96,7 +98,7 @@ void Densities::look_last(Span& run) {
   uintptr_t start = start_of(run);
   // relaxed: a hint; only this thread has the run
   if (records_[number].watched.compare_exchange_strong(start, 0, kRelaxed, kRelaxed)) {
-    record(number, start);
+    record(number, start, Look::last);
   }
 }
 

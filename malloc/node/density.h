@@ -6,11 +6,11 @@
 //
 // Each length has a record. The record watches a block at a time: a run of clean memory with small
 // pages, whose unwritten pages read as zero. Some of the block's pages are read when the next
-// block is watched, and when the block is freed. A dense block adds a point, a sparse block takes
-// three back, and a block with a few unwritten pages takes a point back. A length without a record
-// is taken to be as dense as the next shorter known length, down to the half. Under a record for
-// huge pages every fifteenth block still gets small pages, to be watched. While the answers stay
-// the same, fewer and fewer blocks are watched.
+// block is watched, and when the block is freed. A dense block adds a point. At its free, a sparse
+// block takes three back, and a block with a few unwritten pages takes a point back. A length
+// without a record is taken to be as dense as the next shorter known length, down to the half.
+// Under a record for huge pages every fifteenth block still gets small pages, to be watched. While
+// the answers stay the same, fewer and fewer blocks are watched.
 // The kernel reads the pages (platform/futex.h), because the program may write, protect or free the
 // block at the same time.
 // Thread-safety: any thread; each answer is a hint. No lock is held during a read.
@@ -60,12 +60,14 @@ class Densities {
     Atomic<uint32_t> rest{0};      // so many blocks pass before the next watched block
   };
 
+  enum class Look : uint8_t { early, last };  // `last`: at the free of the block
+
   static unsigned number_of(uint32_t slices);
   static size_t pages_of(unsigned number);
   static int judge(uintptr_t start, size_t pages);
   void consider(Span& run);
   void look_last(Span& run);
-  void record(unsigned number, uintptr_t start);
+  void record(unsigned number, uintptr_t start, Look look);
   int score_of(unsigned number) const;
 
   Record records_[kRecords];

@@ -61,6 +61,10 @@ struct Growth {
   uint32_t begin() const { return static_cast<uint32_t>(first / kChunkSlices); }
 };
 
+// The end of a move. The block stays, and its new run is `unmapped`; or both are as before
+// (`refused`).
+enum class Moved : uint8_t { yes, unmapped, refused };
+
 class alignas(128) Region {
  public:
   // `table`: the number of the region's table in the window. `budget`: of the region's node.
@@ -118,12 +122,15 @@ class alignas(128) Region {
   // False while huge pages come slowly. Guard: the shard's lock of growing.
   bool wants_huge_pages() const { return !huge_cost_.is_high(); }
 
+  // True if a large block, longer by `more` slices, would lie in a single mapping.
+  bool is_one_mapping(const Span& span, uint32_t more) const;
+
   // True if the block has moved before, so that no mapping can join its pages.
   bool is_moved(const Span& span) const;
 
   // Moves the pages of a block to the run `to` of plan_chunks, without the shard's lock; copies
-  // slices behind the last whole chunk. If the system refuses, `to` is unmapped.
-  bool move_pages(const Span& from, const Span& to, bool dense);
+  // slices behind the last whole chunk.
+  Moved move_pages(const Span& from, const Span& to, bool dense);
 
   // Called after move_pages: gives back the run `from`. leave: a span ends whose first `slices`,
   // whole chunks, are unmapped.

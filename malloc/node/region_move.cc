@@ -41,34 +41,40 @@ Growth Region::plan_chunks(const RunRequest& request) {
   return growth;
 }
 
-bool Region::can_move(const Span& span) const {
+bool Region::is_one_mapping(const Span& span, uint32_t more) const {
   const uint32_t first = chunk_of(span);
-  const uint32_t end = first + span.slices / kChunkSlices;
-  if (address_of(uint64_t{first} * kChunkSlices) != reinterpret_cast<uintptr_t>(span.start))
-    return false;
-  for (uint32_t index = first + 1; index < end; index++) {
-    if (begins_mapping(index)) return false;
+  const auto slices = static_cast<uint64_t>(&span - spans_) + span.slices + more;
+  for (uint64_t index = first + 1; index < div_up(slices, kChunkSlices); index++) {
+    if (begins_mapping(static_cast<uint32_t>(index))) return false;
   }
+  return true;
+}
+
+bool Region::can_move(const Span& span) const {
+  const uint64_t first = uint64_t{chunk_of(span)} * kChunkSlices;
+  const bool begins = address_of(first) == reinterpret_cast<uintptr_t>(span.start);
+  if (!begins || span.slices < kChunkSlices || !os::can_move()) return false;
   constexpr int32_t kMost = 3;  // a hole, and seams on both sides of the moved mapping
-  return end > first && mapping_count.allows(kMost);
+  return is_one_mapping(span, 0) && mapping_count.allows(kMost);
 }
 
 bool Region::is_moved(const Span& span) const {
   return chunks_[chunk_of(span)].forks == Chunk::kMoved;
 }
 
-bool Region::move_pages(const Span& from, const Span& to, bool dense) {
+Moved Region::move_pages(const Span& from, const Span& to, bool dense) {
   const size_t bytes = size_t{from.slices / kChunkSlices} << kChunkShift;
   if (!os::move(from.start, bytes, to.start, to.bytes())) {
-    os::unmap(to.start, to.bytes());  // as far as the system has not
-    return false;
+    // The system may have unmapped the new run. If the process has no mapping left for a hole, both
+    // calls changed nothing.
+    return os::unmap(to.start, to.bytes()) ? Moved::unmapped : Moved::refused;
   }
   os::advise_huge_pages(to.start, to.bytes(), pages_for(dense) == Pages::huge);
   char* fresh = to.start + bytes;  // the program will write there
   if (pages_for(dense) == Pages::huge) huge_cost_.record(os::touch(fresh));
   huge_cost_.count_small(dense ? 0 : (to.slices - from.slices) / kChunkSlices);
   memcpy(fresh, from.start + bytes, from.bytes() - bytes);
-  return true;
+  return Moved::yes;
 }
 
 void Region::end_move(Span& from, const Span& to, bool dense, uint64_t now_ms) {

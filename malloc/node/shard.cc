@@ -208,8 +208,10 @@ bool Shard::extend(Span* span, uint32_t slices) {
   {
     const LockGuard guard(lock);
     NEAR_ASSERT(has(&region));
+    const bool moves = span->slices >= kChunkSlices && region.is_moved(*span);
+    if (moves && !region.is_one_mapping(*span, slices)) return false;
     if (region.extend(span, slices)) return true;
-    if (region.has_mapped_run(2 * (span->slices + slices))) return false;
+    if (moves || region.has_mapped_run(2 * (span->slices + slices))) return false;
   }
   const LockGuard growing_guard(growing);
   const auto plan = [&](bool) { return region.plan_extension(*span, slices); };
@@ -219,7 +221,12 @@ bool Shard::extend(Span* span, uint32_t slices) {
 
 Span* Shard::move(Span* span, const RunRequest& request, bool& moved) {
   const LockGuard growing_guard(growing);
+  moved = false;
   Region& region = *span->region;
+  {
+    const LockGuard guard(lock);
+    if (keeping_.kept() > 0) return nullptr;  // populated memory does not move
+  }
   Span* to = nullptr;
   bool zero = false;
   const auto plan = [&](bool) { return region.plan_chunks(request); };
@@ -231,15 +238,21 @@ Span* Shard::move(Span* span, const RunRequest& request, bool& moved) {
   };
   if (grow(region, plan, use) != Grown::yes || !moved) return to;
   const bool dense = request.dense && region.wants_huge_pages();
-  moved = region.move_pages(*span, *to, dense);
-  const LockGuard guard(lock);
-  if (moved) {
-    region.end_move(*span, *to, dense, coarse_now_ms());
+  const Moved result = region.move_pages(*span, *to, dense);
+  moved = result == Moved::yes;
+  {
+    const LockGuard guard(lock);
+    if (moved) {
+      region.end_move(*span, *to, dense, coarse_now_ms());
+    } else if (result == Moved::unmapped) {
+      region.leave(*to, to->slices);
+    } else {
+      region.give(to, 0, coarse_now_ms());
+    }
     gives_.store(gives() + 1, kRelaxed);  // relaxed: changed under the lock
-    return to;
   }
-  region.leave(*to, to->slices);
-  return nullptr;
+  purge_signal.ask();
+  return moved ? to : nullptr;
 }
 
 void Shard::give(Span* span, uint32_t keep) {

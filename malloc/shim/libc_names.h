@@ -43,6 +43,7 @@
   X(pthread_getattr_np)        \
   X(pthread_join)              \
   X(pthread_key_create)        \
+  X(pthread_key_delete)        \
   X(pthread_self)              \
   X(pthread_setcancelstate)    \
   X(pthread_setspecific)       \

@@ -25,6 +25,9 @@ class Life(PreloadTest):
     def test_signals(self) -> None:
         self.same_three_times([PROGRAMS / "signals"])
 
+    def test_key_zero_is_the_programs(self) -> None:
+        self.same_three_times([PROGRAMS / "keys"])
+
     def test_dlopen_a_hundred_times(self) -> None:
         """The library with the near_* names alone, in a program on the system's malloc."""
         command = [PROGRAMS / "dlopen", API_LIBRARY, PROGRAMS / "libplugin.so"]

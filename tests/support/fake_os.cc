@@ -458,6 +458,8 @@ bool unmap(void* start, size_t bytes) {
   return true;
 }
 
+bool can_move() { return true; }
+
 bool move(void* from, size_t from_bytes, void* to, size_t to_bytes) {
   {
     const std::lock_guard lock(guard);

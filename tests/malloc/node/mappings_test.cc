@@ -258,6 +258,36 @@ TEST_F(MovesTest, ARefusedMoveLeavesTheBlock) {
   EXPECT_TRUE(moved);
 }
 
+// With no mapping left for a hole, the system refuses to unmap the new run, too.
+TEST_F(MovesTest, ARunThatCannotBeUnmappedIsGivenBack) {
+  use_small_pages();
+  Span* span = take(kChunkSlices);
+  take(1);
+  bool moved = true;
+  fake_os::fail(OsCall::move, 1, false);
+  fake_os::fail(OsCall::unmap, 1, false);
+  EXPECT_EQ(grow(span, 3 * kChunkSlices, moved), nullptr);
+  fake_os::fail_none();
+  EXPECT_FALSE(moved);
+  EXPECT_TRUE(holds_ones(span, kChunkSlices));
+  EXPECT_EQ(region_.committed_bytes(), 5 * kChunkSize);
+  EXPECT_NE(take(3 * kChunkSlices), nullptr);
+  EXPECT_EQ(region_.committed_bytes(), 5 * kChunkSize);
+}
+
+TEST_F(MovesTest, AMovedBlockGrowsInItsOwnRoom) {
+  use_small_pages();
+  Span* span = take(kChunkSlices);
+  take(1);
+  bool moved = false;
+  span = grow(span, 4 * kChunkSlices, moved);
+  ASSERT_TRUE(moved);
+  room_.shard().give(span, 2 * kChunkSlices);
+  EXPECT_TRUE(room_.shard().extend(span, kChunkSlices));
+  EXPECT_FALSE(room_.shard().extend(span, 2 * kChunkSlices)) << "it would lie in two mappings";
+  EXPECT_EQ(region_.check(), 0u);
+}
+
 TEST_F(MappingsTest, TheLimitIsAQuarterWithRoomForGrowth) {
   near::MappingCount count;
   count.set_limit(800);
