@@ -11,7 +11,7 @@ from neardriver.messages import Misuse
 from scripts import script
 
 PURPOSES = ("build tests lab anchors lint clang aarch64 programs profiles rare counting debugger "
-            "peers browser vm").split()
+            "peers browser vm tracing").split()
 
 
 def test_the_table_has_all_purposes_and_each_package_a_probe():
