@@ -76,8 +76,8 @@ void AllocatorEvents::read_nearmalloc(Counters& out) {
 }
 
 void AllocatorEvents::read(Counters& out) {
-  read_jemalloc(out);
-  if (out.used == 0) read_nearmalloc(out);
+  read_nearmalloc(out);
+  if (out.used == 0) read_jemalloc(out);  // nearmalloc answers mallctl, too
 }
 
 void AllocatorEvents::report(Workload& workload, uint64_t operations) const {
