@@ -11,7 +11,7 @@
 namespace near {
 namespace {
 
-constexpr uint32_t kFewSpans = kChunkSlices;  // 2 MiB or more
+constexpr uint32_t kFewSpans = 4 * kChunkSlices;  // 8 MiB or more
 
 constexpr bool is_small(unsigned size_class) { return size_class < kSmallClasses; }
 

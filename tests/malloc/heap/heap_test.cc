@@ -64,7 +64,7 @@ class HeapTest : public testing::Test {
 };
 
 // Where many threads hold a few blocks of each size, huge pages would make whole spans resident.
-TEST_F(HeapTest, AHeapAsksForHugePagesFromItsThirtyThirdSpanOn) {
+TEST_F(HeapTest, AHeapAsksForHugePagesBehindItsFirst128Spans) {
   std::vector<Span*> others;
   bool zero = false;
   while (Span* span = heap().shard().take_mapped({1}, zero)) others.push_back(span);
@@ -73,11 +73,11 @@ TEST_F(HeapTest, AHeapAsksForHugePagesFromItsThirtyThirdSpanOn) {
     return std::count_if(blocks.begin(), blocks.end(),
                          [](const auto& each) { return fake_os::huge_page_advice(each[0]) == 1; });
   };
-  EXPECT_EQ(huge_spans(32), 0);
+  EXPECT_EQ(huge_spans(128), 0);
   while (Span* span = heap().shard().take_mapped({1}, zero)) others.push_back(span);
   EXPECT_EQ(huge_spans(32), 32);
   for (Span* span : others) near::shard_of(*span).give(span);
-  count_cases(64);
+  count_cases(160);
 }
 
 TEST_F(HeapTest, RandomTakesAndFreesKeepTheInvariants) {
