@@ -10,6 +10,7 @@
 #include "front/sampled.h"
 #include "heap/registry.h"
 #include "node/memory.h"
+#include "platform/options.h"
 #include "platform/os.h"
 #include "span/span.h"
 
