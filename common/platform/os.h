@@ -39,7 +39,9 @@ bool grants(size_t bytes);
 // give up the right to open files later.
 bool overcommits();
 
-// How many mappings a process may have (vm.max_map_count). Reads a file, as above.
+// How many mappings a process may have (vm.max_map_count); kUsualMappings if the file cannot be
+// read. Reads a file, as above.
+inline constexpr size_t kUsualMappings = 65'530;
 size_t most_mappings();
 
 // An address near the end of what the program may use, and over how many bytes below it memory may

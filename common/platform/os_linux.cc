@@ -42,6 +42,21 @@ constinit Atomic<size_t> recorded_limit{SIZE_MAX};
 constinit Atomic<size_t> memory_and_swap{SIZE_MAX};
 constinit Atomic<bool> moves_refused{false};
 
+// The number at the start of a file; `otherwise` if the file cannot be read.
+size_t number_in(const char* path, size_t otherwise) {
+  const SavedErrno saved;
+  const int file = raw::open_to_read(path);
+  if (file < 0) return otherwise;
+  char text[16];
+  const ssize_t length = raw::read(file, text, sizeof text);
+  raw::close(file);
+  size_t value = 0;
+  for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
+    value = value * 10 + static_cast<size_t>(text[i] - '0');
+  }
+  return value;
+}
+
 size_t limit_of(decltype(RLIMIT_AS) which) {
   struct rlimit limit{};
   if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
@@ -124,29 +139,11 @@ bool refuses(size_t bytes) {
   return bytes > min_of(limit(), memory_and_swap.load(kRelaxed)) && !grants(bytes);
 }
 
-bool overcommits() {
-  const SavedErrno saved;
-  const int file = raw::open_to_read("/proc/sys/vm/overcommit_memory");
-  if (file < 0) return true;
-  char mode = '0';
-  raw::read(file, &mode, 1);
-  raw::close(file);
-  return mode != '2';
-}
+bool overcommits() { return number_in("/proc/sys/vm/overcommit_memory", 0) != 2; }
 
 size_t most_mappings() {
-  const SavedErrno saved;
-  constexpr size_t kUsual = 65'530;
-  const int file = raw::open_to_read("/proc/sys/vm/max_map_count");
-  if (file < 0) return kUsual;
-  char text[16];
-  const ssize_t length = raw::read(file, text, sizeof text);
-  raw::close(file);
-  size_t value = 0;
-  for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
-    value = value * 10 + static_cast<size_t>(text[i] - '0');
-  }
-  return value == 0 ? kUsual : value;
+  const size_t most = number_in("/proc/sys/vm/max_map_count", kUsualMappings);
+  return most == 0 ? kUsualMappings : most;
 }
 
 bool grants(size_t bytes) {

@@ -76,8 +76,8 @@ size_t most_for(size_t size, size_t alignment) {
   return kSizeClasses[wanted + (ClassTable::may_join(wanted) ? 1 : 0)].size;
 }
 
-// True if a large block of `size` bytes needs the same slices as the bytes that were asked for.
-bool fills_slices(const Span& span, size_t size) {
+// True if a large block of `size` bytes needs the slices of the request, or of the whole block.
+bool may_need_slices_of(const Span& span, size_t size) {
   const size_t needed = div_up(max_of(size, 1), kSliceSize);
   return needed == div_up(span.asked, kSliceSize) || needed == span.slices ||
          div_up(span.offset() + size, kSliceSize) == span.slices;
@@ -122,7 +122,8 @@ void check_size_within(const void* pointer, size_t size, size_t alignment) {
   check(pointer, alignment, [&](const Span* span, size_t usable) {
     const size_t most = min_of(most_for(size, alignment), max_of(usable, size));
     if (span == nullptr || may_be_kept(usable, most)) return true;
-    return is_large_block(*span) ? fills_slices(*span, size) : may_serve(usable, size, alignment);
+    return is_large_block(*span) ? may_need_slices_of(*span, size)
+                                 : may_serve(usable, size, alignment);
   });
 }
 

@@ -35,8 +35,8 @@ struct RunRequest {
 };
 
 // The page size that a chunk asks the system for. `split`: a chunk with small pages, because a part
-// of it was purged, or because a run that is not dense was its first. It has huge pages again once
-// all of it was purged in place.
+// of it was purged, or because a run that is not dense was its first. The chunk has huge pages
+// again once all of it was purged in place.
 enum class Pages : uint8_t { small, huge, split };
 
 // `other`: the chunk belongs to another node or to none; `lost`: other code in the process has

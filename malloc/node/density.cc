@@ -36,7 +36,8 @@ constinit Densities densities;
 
 unsigned Densities::number_of(uint32_t slices) {
   const auto log = static_cast<unsigned>(log2_floor(slices));
-  return log * kPerDoubling + (uint64_t{slices} * kPerDoubling >> log) % kPerDoubling;
+  const auto quarters = static_cast<unsigned>(uint64_t{slices} * kPerDoubling >> log);
+  return log * kPerDoubling + quarters % kPerDoubling;
 }
 
 // Pages of the shortest run of a record.

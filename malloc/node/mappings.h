@@ -17,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "platform/os.h"
 
 namespace near {
 
@@ -37,20 +38,19 @@ class MappingCount {
   // True if a change to save memory, which adds so many mappings, may start.
   bool allows(int64_t mappings) const { return mappings <= 0 || count() + mappings <= most_; }
 
-  // The number of forks between the program's start and this process, modulo 15. The system joins
-  // no new mapping to a parent's.
+  // The number of forks between the program's start and this process, modulo kForks. The system
+  // joins no new mapping to a parent's.
+  static constexpr uint8_t kForks = 15;
   uint8_t forks() const { return forks_; }
   // Called in the child of a fork.
-  void count_fork() { forks_ = static_cast<uint8_t>((forks_ + 1) % 15); }
+  void count_fork() { forks_ = static_cast<uint8_t>((forks_ + 1) % kForks); }
 
   // True if growth should add no mapping where possible.
   bool is_full() const { return !allows(1); }
 
  private:
-  static constexpr size_t kUsualLimit = 65'530;
-
   uint8_t forks_ = 0;
-  int64_t most_ = kUsualLimit / 4 - kUsualLimit / 32;  // constant after start
+  int64_t most_ = os::kUsualMappings / 4 - os::kUsualMappings / 32;  // constant after start
   alignas(128) Atomic<int64_t> count_{0};
 };
 

@@ -324,8 +324,7 @@ Span* take_from_chosen(void* room, const Request& request, bool& zero) {
     auto* start = static_cast<char*>(os::map_anywhere(all, kChunkSize));
     if (start == nullptr) continue;
     bind_to(request.node, start, all);
-    auto* added = new (room) Added;
-    return try_window(*added, start, bytes, true, request, zero);
+    return try_window(*new (room) Added, start, bytes, true, request, zero);
   }
   return nullptr;
 }
@@ -343,7 +342,8 @@ Span* take_from_added(const Request& request, uint32_t seen, bool& zero) {
   if (room == nullptr) room = node.take_metadata(sizeof(Added));
   if (room == nullptr || count == kMaxAdded) return nullptr;
   Span* span = take_from_planned(room, request, zero);
-  if (span == nullptr && (span = take_from_chosen(room, request, zero)) == nullptr) return nullptr;
+  if (span == nullptr) span = take_from_chosen(room, request, zero);
+  if (span == nullptr) return nullptr;
   Region* region = &static_cast<Added*>(std::exchange(room, nullptr))->region;
   added_regions[count].store(region, kRelaxed);  // relaxed: published by the count
   added_count.store(count + 1, kRelease);        // pairs: added-regions

@@ -99,10 +99,6 @@ bool Region::is_free(uint64_t first, uint32_t slices) const {
   return true;
 }
 
-bool Region::has_huge_page(uint64_t slice) const {
-  return chunks_[slice / kChunkSlices].pages == Pages::huge;
-}
-
 // Marks free slices as used. Returns how many of them were clean. Chunks without resident pages get
 // small ones for a run that is not dense.
 uint32_t Region::claim(uint64_t first, uint32_t slices, bool dense) {
@@ -189,7 +185,9 @@ Span* Region::make_span(uint64_t first, const RunRequest& request, uint32_t& cle
   first += (align_up(address, request.alignment) - address) >> kSliceShift;
   clean = claim(first, request.slices, request.dense);
   Span* span = &spans_[first];
-  const bool huge = has_huge_page(first) || has_huge_page(first + request.slices - 1);
+  const auto begin = static_cast<uint32_t>(first / kChunkSlices);
+  const auto last = static_cast<uint32_t>((first + request.slices - 1) / kChunkSlices);
+  const bool huge = has_huge_pages(begin) || has_huge_pages(last);
   span->watched =
       clean == request.slices && !request.dense && !huge ? Densities::kMayBe : Densities::kNot;
   span->start = base_ + (first << kSliceShift);

@@ -71,8 +71,8 @@ class alignas(128) Region {
   void init(Window& window, unsigned table, Shard& shard, Budget& budget);
 
   // In the first kPlacedChunks, runs that lie in one chunk begin at this slice or behind, while
-  // there is room; longer ones at the multiple of their length below it. Called
-  // before the region has chunks.
+  // there is room; longer ones at the multiple of their length below it. Called before the region
+  // has chunks.
   void begin_at(unsigned slice) { first_slice_ = slice; }
 
   // Takes a run of slices from mapped chunks; null if there is none. Sets `clean` to the number of
@@ -119,8 +119,9 @@ class alignas(128) Region {
   // True if the whole chunks of a large block can move.
   bool can_move(const Span& span) const;
 
-  // False while huge pages come slowly. Guard: the shard's lock of growing.
-  bool wants_huge_pages() const { return !huge_cost_.is_high(); }
+  // The pages of a run after a move: huge for a dense run while huge pages come fast. Guard: the
+  // shard's lock of growing.
+  Pages pages_of_moved(bool dense) const;
 
   // True if a large block, longer by `more` slices, would lie in a single mapping.
   bool is_one_mapping(const Span& span, uint32_t more) const;
@@ -130,11 +131,11 @@ class alignas(128) Region {
 
   // Moves the pages of a block to the run `to` of plan_chunks, without the shard's lock; copies
   // slices behind the last whole chunk.
-  Moved move_pages(const Span& from, const Span& to, bool dense);
+  Moved move_pages(const Span& from, const Span& to, Pages pages);
 
   // Called after move_pages: gives back the run `from`. leave: a span ends whose first `slices`,
   // whole chunks, are unmapped.
-  void end_move(Span& from, const Span& to, bool dense, uint64_t now_ms);
+  void end_move(Span& from, const Span& to, Pages pages, uint64_t now_ms);
   void leave(Span& span, uint32_t slices);
 
   // True if a run of slices could be taken without growing.
@@ -255,8 +256,8 @@ class alignas(128) Region {
   uint32_t find_in_chunks(uint32_t slices) const;
   unsigned find_in(uint32_t chunk, uint32_t mask, uint32_t slices) const;
   bool are_mapped(uint64_t first, uint32_t slices) const;
-  bool has_huge_page(uint64_t slice) const;
   uint64_t free_at_end(uint64_t most) const;
+  uint32_t missing_chunks(uint32_t slices) const;
   bool is_free(uint64_t first, uint32_t slices) const;
   Span* make_span(uint64_t first, const RunRequest& request, uint32_t& clean);
   uint32_t claim(uint64_t first, uint32_t slices, bool dense);
@@ -280,6 +281,8 @@ class alignas(128) Region {
   void become_absent(uint32_t chunk);
   bool set_pages(uint32_t chunk, Pages pages);
   bool has_huge_pages(uint32_t chunk) const { return chunks_[chunk].pages == Pages::huge; }
+  // Also for numbers from the end on: the number before 0 is one of these.
+  bool has_mapped(uint32_t chunk) const { return chunk < end_ && is_mapped(chunk); }
   bool is_inherited(uint32_t chunk) const;
   void record_seams(uint32_t chunk);
   bool begins_mapping(uint32_t chunk) const;

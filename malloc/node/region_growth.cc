@@ -151,6 +151,12 @@ uint64_t Region::free_at_end(uint64_t most) const {
   return free;
 }
 
+// How many chunks the window must give before a run that fits in no free run.
+uint32_t Region::missing_chunks(uint32_t slices) const {
+  const uint64_t missing = slices - min_of(free_at_end(slices), slices - 1);
+  return static_cast<uint32_t>(div_up(missing, kChunkSlices));
+}
+
 // The first slice of a free run in mapped or absent chunks; or kNowhere.
 uint64_t Region::find_anywhere(uint32_t slices) const {
   if (!lies_in_chunk(slices)) return runs_.find(slices);
@@ -168,8 +174,7 @@ Growth Region::plan_growth(const RunRequest& request, bool generous) {
   const uint64_t first = find_anywhere(slices);
   if (first == RunTree::kNowhere) {
     if (lies_in_chunk(slices)) return {.missing = 1};
-    const uint64_t missing = slices - min_of(free_at_end(slices), slices - 1);
-    return {.missing = static_cast<uint32_t>(div_up(missing, kChunkSlices))};
+    return {.missing = missing_chunks(slices)};
   }
   const auto begin = static_cast<uint32_t>(first / kChunkSlices);
   auto end = static_cast<uint32_t>(div_up(first + slices, kChunkSlices));

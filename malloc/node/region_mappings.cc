@@ -14,10 +14,12 @@
 
 namespace near {
 
+static_assert(MappingCount::kForks <= Chunk::kMoved);
+
 constinit MappingCount mapping_count;
 
 bool Region::begins_mapping(uint32_t index) const {
-  if (index >= end_ || !is_mapped(index)) return false;
+  if (!has_mapped(index)) return false;
   if (index == 0 || !is_mapped(index - 1) || chunks_[index].seam) return true;
   return has_huge_pages(index - 1) != has_huge_pages(index);
 }
@@ -31,9 +33,7 @@ int32_t Region::mappings_in(uint32_t first, uint32_t last) const {
 }
 
 // The same if the chunk were absent.
-int32_t Region::mappings_without(uint32_t index) const {
-  return index + 1 < end_ && is_mapped(index + 1) ? 1 : 0;
-}
+int32_t Region::mappings_without(uint32_t index) const { return has_mapped(index + 1) ? 1 : 0; }
 
 void Region::count_mappings(int32_t added) {
   mappings_ += added;
@@ -56,13 +56,13 @@ bool Region::set_pages(uint32_t index, Pages pages) {
 
 // True if the system joins nothing to the chunk: mapped before the last fork, or moved.
 bool Region::is_inherited(uint32_t index) const {
-  return index < end_ && is_mapped(index) && chunks_[index].forks != mapping_count.forks();
+  return has_mapped(index) && chunks_[index].forks != mapping_count.forks();
 }
 
 // Called when the chunk, whose pages are known, is about to count as mapped.
 void Region::record_seams(uint32_t index) {
-  const auto joins = [&](uint32_t other) {  // the chunk before 0 is beyond end_
-    return other < end_ && is_mapped(other) && !is_inherited(other) &&
+  const auto joins = [&](uint32_t other) {
+    return has_mapped(other) && !is_inherited(other) &&
            has_huge_pages(other) == has_huge_pages(index);
   };
   Chunk& chunk = chunks_[index];
@@ -84,8 +84,7 @@ void Region::record_seams(uint32_t index) {
 // scarce, the result is a neighbour of a mapped chunk where possible, and adds no mapping.
 uint32_t Region::absent_to_map() const {
   const uint32_t front = absent_.front();
-  const auto is_at_hand = [&](uint32_t other) { return other < end_ && is_mapped(other); };
-  if (!mapping_count.is_full() || is_at_hand(front - 1) || is_at_hand(front + 1)) return front;
+  if (!mapping_count.is_full() || has_mapped(front - 1) || has_mapped(front + 1)) return front;
   constexpr uint32_t kHasWholeChunk = 2 * kChunkSlices - 1;
   const uint64_t lowest = runs_.find(kHasWholeChunk);
   if (lowest == RunTree::kNowhere) return front;
@@ -99,7 +98,7 @@ std::optional<Pages> Region::pages_to_join(const Growth& growth) const {
   uint32_t first = growth.begin();
   while (first < growth.end && is_mapped(first)) first++;
   if (first > 0 && is_mapped(first - 1)) return Pages{chunks_[first - 1].pages};
-  if (growth.end < end_ && is_mapped(growth.end)) return Pages{chunks_[growth.end].pages};
+  if (has_mapped(growth.end)) return Pages{chunks_[growth.end].pages};
   return std::nullopt;
 }
 

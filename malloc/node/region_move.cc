@@ -14,24 +14,18 @@
 #include "platform/options.h"
 
 namespace near {
-namespace {
 
-Pages pages_for(bool dense) {
+Pages Region::pages_of_moved(bool dense) const {
   if (option(Option::huge_pages) == 0) return Pages::small;
-  return dense ? Pages::huge : Pages::split;
+  return dense && !huge_cost_.is_high() ? Pages::huge : Pages::split;
 }
-
-}  // namespace
 
 // As plan_growth, for a run of whole chunks.
 Growth Region::plan_chunks(const RunRequest& request) {
   NEAR_ASSERT(request.slices % kChunkSlices == 0);
-  const uint32_t slices = request.slices + kChunkSlices - 1;
+  const uint32_t slices = request.with_slack();
   const uint64_t first = runs_.find(slices);
-  if (first == RunTree::kNowhere) {
-    const uint64_t missing = slices - min_of(free_at_end(slices), slices - 1);
-    return {.missing = static_cast<uint32_t>(div_up(missing, kChunkSlices))};
-  }
+  if (first == RunTree::kNowhere) return {.missing = missing_chunks(slices)};
   const auto begin = static_cast<uint32_t>(div_up(first, kChunkSlices));
   const uint32_t end = begin + request.slices / kChunkSlices;
   Growth growth = withdraw(uint64_t{begin} * kChunkSlices, request.slices, end);
@@ -62,29 +56,30 @@ bool Region::is_moved(const Span& span) const {
   return chunks_[chunk_of(span)].forks == Chunk::kMoved;
 }
 
-Moved Region::move_pages(const Span& from, const Span& to, bool dense) {
+Moved Region::move_pages(const Span& from, const Span& to, Pages pages) {
   const size_t bytes = size_t{from.slices / kChunkSlices} << kChunkShift;
   if (!os::move(from.start, bytes, to.start, to.bytes())) {
     // The system may have unmapped the new run. If the process has no mapping left for a hole, both
     // calls changed nothing.
     return os::unmap(to.start, to.bytes()) ? Moved::unmapped : Moved::refused;
   }
-  os::advise_huge_pages(to.start, to.bytes(), pages_for(dense) == Pages::huge);
+  const bool huge = pages == Pages::huge;
+  os::advise_huge_pages(to.start, to.bytes(), huge);
   char* fresh = to.start + bytes;  // the program will write there
-  if (pages_for(dense) == Pages::huge) huge_cost_.record(os::touch(fresh));
-  huge_cost_.count_small(dense ? 0 : (to.slices - from.slices) / kChunkSlices);
+  if (huge) huge_cost_.record(os::touch(fresh));
+  huge_cost_.count_small(huge ? 0 : (to.slices - from.slices) / kChunkSlices);
   memcpy(fresh, from.start + bytes, from.bytes() - bytes);
   return Moved::yes;
 }
 
-void Region::end_move(Span& from, const Span& to, bool dense, uint64_t now_ms) {
+void Region::end_move(Span& from, const Span& to, Pages pages, uint64_t now_ms) {
   const uint32_t first = chunk_of(to);
   const uint32_t end = first + to.slices / kChunkSlices;
   const int32_t before = mappings_in(first, end);
   for (uint32_t index = first; index < end; index++) {
     Chunk& chunk = chunks_[index];
     chunk.seam = index == first;
-    chunk.pages = pages_for(dense);
+    chunk.pages = pages;
     chunk.forks = Chunk::kMoved;
     forget_touched(index, kWholeChunk);
   }

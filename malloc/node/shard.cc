@@ -220,13 +220,13 @@ bool Shard::extend(Span* span, uint32_t slices) {
 }
 
 Span* Shard::move(Span* span, const RunRequest& request, bool& moved) {
-  const LockGuard growing_guard(growing);
   moved = false;
-  Region& region = *span->region;
   {
     const LockGuard guard(lock);
     if (keeping_.kept() > 0) return nullptr;  // populated memory does not move
   }
+  const LockGuard growing_guard(growing);
+  Region& region = *span->region;
   Span* to = nullptr;
   bool zero = false;
   const auto plan = [&](bool) { return region.plan_chunks(request); };
@@ -237,13 +237,13 @@ Span* Shard::move(Span* span, const RunRequest& request, bool& moved) {
     moved = region.can_move(*span);
   };
   if (grow(region, plan, use) != Grown::yes || !moved) return to;
-  const bool dense = request.dense && region.wants_huge_pages();
-  const Moved result = region.move_pages(*span, *to, dense);
+  const Pages pages = region.pages_of_moved(request.dense);
+  const Moved result = region.move_pages(*span, *to, pages);
   moved = result == Moved::yes;
   {
     const LockGuard guard(lock);
     if (moved) {
-      region.end_move(*span, *to, dense, coarse_now_ms());
+      region.end_move(*span, *to, pages, coarse_now_ms());
     } else if (result == Moved::unmapped) {
       region.leave(*to, to->slices);
     } else {

@@ -13,9 +13,10 @@ struct Part {
   const char* start;
   size_t length;
 
-  bool is(const char* word) const {
-    return strlen(word) == length && strncmp(start, word, length) == 0;
+  bool is(const Part& other) const {
+    return other.length == length && strncmp(start, other.start, length) == 0;
   }
+  bool is(const char* word) const { return is(Part{word, strlen(word)}); }
   bool is_index() const { return length == 3 && start[0] == '<'; }
   bool is_last() const { return start[length] == '\0'; }
   Part next() const { return part_at(start + length + 1); }
@@ -83,8 +84,7 @@ class Search {
  private:
   bool matches(const Part& of_row, const Part& part) {
     has_index_ = of_row.is_index();
-    if (!has_index_)
-      return of_row.length == part.length && strncmp(of_row.start, part.start, part.length) == 0;
+    if (!has_index_) return of_row.is(part);
     return read_index(part, index_) && is_index_of(row(), parts_, index_);
   }
 

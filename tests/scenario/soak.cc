@@ -198,7 +198,7 @@ TEST(Soak, APoolOfThreadsKeepsItsSize) {
   EXPECT_LE(rise_of(pool, scaled(kRounds)), kAllowed);
 }
 
-// One answer of 200 is lost, half a MiB a round.
+// The server loses an answer of 200, half a MiB a round.
 TEST(Soak, ALeakIsSeen) {
   Server server(200);
   EXPECT_GT(rise_of(server, kRounds), kAllowed);

@@ -382,7 +382,7 @@ bool grants(size_t bytes) {
 }
 
 bool overcommits() { return true; }
-size_t most_mappings() { return 65'530; }
+size_t most_mappings() { return kUsualMappings; }
 
 // The same in every run, so that simulations are: windows lie where the system maps nothing by
 // itself, and where TSan takes memory for a program's.

@@ -1,5 +1,4 @@
-// The functions of jemalloc, null in a process without them. Programs recognise jemalloc by such
-// declarations.
+// The flags of jemalloc's functions, and calls of mallctl, for tests.
 // Thread-safety: any thread.
 #pragma once
 
@@ -7,21 +6,7 @@
 
 #include <cstddef>
 
-#define NEAR_TEST_WEAK noexcept __attribute__((weak))
-
-extern "C" {
-int mallctl(const char*, void*, size_t*, void*, size_t) NEAR_TEST_WEAK;
-int mallctlnametomib(const char*, size_t*, size_t*) NEAR_TEST_WEAK;
-int mallctlbymib(const size_t*, size_t, void*, size_t*, void*, size_t) NEAR_TEST_WEAK;
-void malloc_stats_print(void (*)(void*, const char*), void*, const char*) NEAR_TEST_WEAK;
-void* mallocx(size_t, int) NEAR_TEST_WEAK;
-void* rallocx(void*, size_t, int) NEAR_TEST_WEAK;
-size_t xallocx(void*, size_t, size_t, int) NEAR_TEST_WEAK;
-size_t sallocx(const void*, int) NEAR_TEST_WEAK;
-void dallocx(void*, int) NEAR_TEST_WEAK;
-void sdallocx(void*, size_t, int) NEAR_TEST_WEAK;
-size_t nallocx(size_t, int) NEAR_TEST_WEAK;
-}
+#include "support/jemalloc_functions.h"
 
 namespace near_test {
 

@@ -25,7 +25,7 @@ constexpr uint32_t kManyChunks = 200;
 class MappingsTest : public ::testing::Test {
  protected:
   MappingsTest() { room_.shard().add(&region_); }
-  ~MappingsTest() override { near::mapping_count.set_limit(65'530); }
+  ~MappingsTest() override { near::mapping_count.set_limit(near::os::kUsualMappings); }
 
   Span* take(uint32_t slices) { return take(slices, dense_); }
   Span* take(uint32_t slices, bool dense) {

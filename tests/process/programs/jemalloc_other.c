@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int mallctl(const char*, void*, size_t*, void*, size_t) __attribute__((weak));
-int mallctlnametomib(const char*, size_t*, size_t*) __attribute__((weak));
-void malloc_stats_print(void (*)(void*, const char*), void*, const char*) __attribute__((weak));
+#include "support/jemalloc_functions.h"
 
 static _Alignas(16) char memory[8 << 20];
 static size_t used;

@@ -1,19 +1,7 @@
 /* Asks for jemalloc in the ways of folly, RocksDB, Redis and Arrow, and prints the answers.
  * Thread-safety: one thread. */
 #include "common.h"
-
-#define WEAK __attribute__((weak))
-int mallctl(const char*, void*, size_t*, void*, size_t) WEAK;
-int mallctlnametomib(const char*, size_t*, size_t*) WEAK;
-int mallctlbymib(const size_t*, size_t, void*, size_t*, void*, size_t) WEAK;
-void malloc_stats_print(void (*)(void*, const char*), void*, const char*) WEAK;
-void* mallocx(size_t, int) WEAK;
-void* rallocx(void*, size_t, int) WEAK;
-size_t xallocx(void*, size_t, size_t, int) WEAK;
-size_t sallocx(const void*, int) WEAK;
-void dallocx(void*, int) WEAK;
-void sdallocx(void*, size_t, int) WEAK;
-size_t nallocx(size_t, int) WEAK;
+#include "support/jemalloc_functions.h"
 
 static int number_of_functions(void) {
   return (mallocx != NULL) + (rallocx != NULL) + (xallocx != NULL) + (sallocx != NULL) +
